@@ -1,0 +1,32 @@
+# Each target does the set-up that it needs and says what it installs.
+SHELL := /bin/bash
+PYTHON := .venv/bin/python
+SITE ?= lima
+# A site is given by its name or by its folder.
+SITE_FOLDER = $(firstword $(wildcard inventories/$(SITE) tests/sites/$(SITE) $(SITE)))
+
+# Tools that call ansible-playbook find the one of this project.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help rehearse test plan clean
+
+help: ## Show this list
+	@echo 'Usage: make TARGET'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+rehearse: ## Build a simulated site on this machine, deploy to it and print the model's answer
+	@tools/setup simulation
+	@$(PYTHON) -m rehearsal run
+
+test: ## Run every check and test, as CI does
+	@tools/setup simulation
+	@$(PYTHON) -m tools.checks
+
+plan: ## Print what would run on each node of a site: make plan SITE=lima
+	@test -n '$(SITE_FOLDER)' || { echo "There is no site '$(SITE)' in inventories: give the name of a folder there, or a path" >&2; exit 2; }
+	@tools/setup python
+	@ansible-playbook playbooks/plan.yml -i '$(SITE_FOLDER)'
+
+clean: ## Remove all that the other targets made; Debian packages that they installed stay
+	@tools/clean
