@@ -1,7 +1,6 @@
 """Run the project's checks and tests, quick ones first, all of them even when one fails; then say what failed.
 
-    python -m tools.checks             # every step, as `make test` does
-    python -m tools.checks ruff units  # only these
+`python -m tools.checks` runs every step, as `make test` does; names after it, like `ruff units`, pick steps.
 """
 
 from __future__ import annotations
