@@ -1,0 +1,51 @@
+# Copyright (c) 2026 the sovereign.kimi_k3 authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command line of the fetch agent.
+
+    fetch  --config FILE            make the checkpoint whole (kimi-k3-fetch.service runs this)
+    verify --config FILE --quick    compare with the manifest by stamps: one stat per file
+    verify --config FILE --full     read and hash every file
+
+Exit codes: 0 complete or whole · 1 verify found bad files (one line each) · 2 unusable
+configuration or manifest · 3 another run is at work · 4 files could not be fetched · 5 no space
+left · 6 another fault of the local disk · 7 stopped by a signal. A later run goes on where this
+one ended, whatever the code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from . import agent, config
+from .faults import AlreadyRunning, ConfigError
+
+
+def main() -> int:
+    """Run one command and return its exit code."""
+    parser = argparse.ArgumentParser(prog="fetch", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("command", choices=["fetch", "verify"])
+    parser.add_argument("--config", required=True, help="the agent's configuration file")
+    depth = parser.add_mutually_exclusive_group()
+    depth.add_argument("--quick", action="store_true", help="by stamps (default)")
+    depth.add_argument("--full", action="store_true", help="by hashing everything")
+    options = parser.parse_args()
+    try:
+        settings = config.load(options.config)
+        if options.command == "fetch":
+            return agent.fetch(settings)
+        faults = agent.verify(settings, options.full)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return agent.UNUSABLE
+    except AlreadyRunning as error:
+        print(error, file=sys.stderr)
+        return agent.LOCKED
+    for fault in faults:
+        print(fault)
+    return agent.BAD_FILES if faults else agent.COMPLETE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+# Copyright (c) 2026 the sovereign.kimi_k3 authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agent's configuration: one JSON file, written by the `checkpoint` module."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .faults import ConfigError
+from .manifest import Manifest
+
+
+@dataclass(frozen=True)
+class Config:
+    """Where things are, and how patient to be.
+
+    `published` holds the whole files and nothing else; `parts` (same filesystem) what is on its way;
+    `state` the manifest, stamps and status; `lock` is one per model, because all revisions of a
+    model share the place where parts of other revisions are cleaned up. `origins` are base URLs of
+    hubs, tried in order.
+    """
+
+    published: Path
+    parts: Path
+    state: Path
+    lock: Path
+    origins: tuple[str, ...]
+    token_file: str | None = None
+    streams: int = 3
+    stall_seconds: float = 30
+    tries: int = 8
+
+    @property
+    def manifest_file(self) -> Path:
+        """The manifest that the published files must equal."""
+        return self.state / "manifest.json"
+
+    @property
+    def status_file(self) -> Path:
+        """What the agent does, for Ansible to read."""
+        return self.state / "status.json"
+
+    def manifest(self) -> Manifest:
+        """Read the manifest; raise ConfigError."""
+        return Manifest.from_dict(_read(self.manifest_file))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where one revision of one model lives on a node."""
+
+    root: Path
+    model: str
+    commit: str
+    state_root: Path = field(default=Path("/var/lib/kimi-k3/checkpoint"))
+
+    def config(self, **choices: object) -> dict:
+        """Return the configuration file's content as plain data."""
+        return {
+            "published": f"{self.root}/{self.model}/{self.commit}",
+            "parts": f"{self.root}/{self.model}/.part-{self.commit}",
+            "state": f"{self.state_root}/{self.model}-{self.commit}",
+            "lock": f"{self.state_root}/{self.model}.lock",
+            **choices,
+        }
+
+
+def parse(data: dict) -> Config:
+    """Read plain data; raise ConfigError."""
+    try:
+        paths = {name: Path(data[name]) for name in ("published", "parts", "state", "lock")}
+        return Config(**{**data, **paths, "origins": tuple(data["origins"])})
+    except (KeyError, TypeError) as error:
+        raise ConfigError(f"not a configuration of the fetch agent: {error!r}") from error
+
+
+def load(path: str) -> Config:
+    """Read a configuration file; raise ConfigError."""
+    return parse(_read(Path(path)))
+
+
+def _read(path: Path) -> dict:
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: must hold a mapping")
+    return data

@@ -1,0 +1,65 @@
+# Copyright (c) 2026 the sovereign.kimi_k3 authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What can go wrong with a file, in words that a person can act on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One file that is not as the manifest wants it."""
+
+    file: str
+    expected: str
+    found: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: expected {self.expected}; found {self.found}; {self.remedy}"
+
+    def as_dict(self) -> dict:
+        """Return it as plain data."""
+        return asdict(self)
+
+
+class ConfigError(ValueError):
+    """The configuration or the manifest cannot be used; says why."""
+
+
+class FileFailed(Exception):
+    """A file could not be made whole; holds its Fault."""
+
+    def __init__(self, fault: Fault):
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+class OriginsLost(FileFailed):
+    """No origin gave a byte of any file for too long: there is no use in going on."""
+
+
+class SourceFault(Exception):
+    """A source gave no bytes, or stopped giving them.
+
+    `final`: asking again for this file is useless. `retry_after`: seconds the source wants us to wait.
+    """
+
+    def __init__(self, reason: str, final: bool = False, retry_after: float = 0):
+        super().__init__(reason)
+        self.final = final
+        self.retry_after = retry_after
+
+
+class WrongBytes(Exception):
+    """A source gave bytes that are not those of the manifest; says what was found."""
+
+
+class Stopped(Exception):
+    """The agent was asked to stop."""
+
+
+class AlreadyRunning(Exception):
+    """Another run holds the lock; says which."""

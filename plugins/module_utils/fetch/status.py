@@ -1,0 +1,106 @@
+# Copyright (c) 2026 the sovereign.kimi_k3 authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the agent does, as a small JSON file that is replaced at least once a second."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import Counter, deque
+from pathlib import Path
+
+from .faults import Fault
+from .manifest import Entry, Manifest
+from .store import write_atomically
+
+RATE_SECONDS = 10
+
+
+class Status:
+    """Progress of one run. Safe to use from several threads.
+
+    `bytes_done` counts what is on the node (whole files and parts), `bytes_fetched` what this run
+    received; `state` is running, complete, failed or stopped.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest):
+        self._path = path
+        self._lock = threading.Lock()
+        self._files = {entry.path: {"state": "waiting", "bytes": 0} for entry in manifest.files}
+        self._sources: Counter[str] = Counter()
+        self._samples = deque([(time.monotonic(), 0)], maxlen=RATE_SECONDS + 1)
+        self._faults: list[dict] = []
+        self.last_byte = time.monotonic()
+        self._about = {
+            "state": "running",
+            "pid": os.getpid(),
+            "started": round(time.time(), 3),
+            "repo": manifest.repo,
+            "commit": manifest.commit,
+            "manifest_digest": manifest.digest,
+            "bytes_total": manifest.bytes,
+            "files_total": len(manifest.files),
+            "last_error": None,
+        }
+
+    def file(self, entry: Entry, state: str, size: int | None = None) -> None:
+        """Say where a file stands: waiting, checking, fetching, done or failed."""
+        with self._lock:
+            known = self._files[entry.path]
+            self._files[entry.path] = {"state": state, "bytes": known["bytes"] if size is None else size}
+
+    def received(self, source: str, count: int) -> None:
+        """Count bytes that came from a source."""
+        with self._lock:
+            self._sources[source] += count
+            self.last_byte = time.monotonic()
+
+    def note(self, error: str) -> None:
+        """Keep the last thing that went wrong, and say it in the journal."""
+        print(error, flush=True)
+        with self._lock:
+            self._about["last_error"] = {"time": round(time.time(), 3), "message": error}
+
+    def fail(self, fault: Fault) -> None:
+        """Add a fault that this run will not get over."""
+        self.note(str(fault))
+        with self._lock:
+            self._faults.append(fault.as_dict())
+
+    def write(self, **about: object) -> None:
+        """Write the file; `about` adds to or replaces what it says from now on."""
+        with self._lock:
+            self._about.update(about)
+            text = json.dumps(self._snapshot(), indent=1)
+        write_atomically(self._path, text.encode())
+
+    def _snapshot(self) -> dict:
+        done = sum(file["bytes"] for file in self._files.values())
+        fetched = sum(self._sources.values())
+        self._samples.append((time.monotonic(), fetched))
+        (start, before), (now, after) = self._samples[0], self._samples[-1]
+        rate = (after - before) / max(now - start, 0.001)
+        left = self._about["bytes_total"] - done
+        return {
+            **self._about,
+            "updated": round(time.time(), 3),
+            "bytes_done": done,
+            "bytes_fetched": fetched,
+            "bytes_per_second": round(rate),
+            "seconds_left": round(left / rate) if rate else (None if left else 0),
+            "files_done": sum(file["state"] == "done" for file in self._files.values()),
+            "sources": dict(self._sources),
+            "faults": self._faults,
+            "files": self._files,
+        }
+
+
+def read(path: Path) -> dict:
+    """Return the status that an agent wrote last; empty when there is none."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}

@@ -1,0 +1,122 @@
+"""A hub on 127.0.0.1, a small model on it, and the agent in its own process, as on a node."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.config import Layout
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.manifest import Entry, Manifest
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.store import hash_file
+
+from rehearsal import hub
+
+REPO, COMMIT = "moonshotai/Kimi-K3-tiny", "9f62e4e9fffbd0a83ddd60e1c209d828994b3569"
+SHARD = "model-00002-of-000003.safetensors"
+MIB = 1 << 20
+PACKAGE = Path(__file__).parents[3] / "plugins/module_utils"
+
+
+class Hub:
+    """A running hub with its request log and its faults."""
+
+    def __init__(self, folder: Path):
+        self.files = folder / REPO / COMMIT
+        self._log, self._faults = folder / "log", folder / "faults.json"
+        self._server = hub.serve(folder, "127.0.0.1", 0, self._log, self._faults)
+        self.url = "http://{}:{}".format(*self._server.server_address)
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def inject(self, *faults: dict) -> None:
+        self._faults.write_text(json.dumps(faults))
+
+    def requests(self, name: str = "/resolve/") -> list[dict]:
+        lines = map(json.loads, self._log.read_text().splitlines())
+        return [line for line in lines if name in line["path"]]
+
+    def sent(self, name: str = "/resolve/") -> int:
+        return sum(line["sent"] for line in self.requests(name))
+
+
+class Node:
+    """A node's folders, and the agent that works on them."""
+
+    def __init__(self, root: Path, hub_files: Path, url: str):
+        self.config = root / "config.json"
+        paths = Layout(root / "models", "tiny", COMMIT, root / "state").config(origins=[url], tries=4, streams=2)
+        self.published, self.parts, self.state = (Path(paths[key]) for key in ("published", "parts", "state"))
+        self.state.mkdir(parents=True)
+        self.manifest = manifest_of(hub_files)
+        self.configure(**paths)
+
+    def configure(self, **changes: object) -> None:
+        known = json.loads(self.config.read_text()) if self.config.exists() else {}
+        self.config.write_text(json.dumps({**known, **changes}))
+        (self.state / "manifest.json").write_bytes(self.manifest.canonical())
+
+    def start(self, *command: str, **options: object) -> subprocess.Popen:
+        """Start the agent as a node does: isolated, from a folder that holds its package."""
+        program = f"import sys, runpy; sys.path.insert(0, {str(PACKAGE)!r}); runpy.run_module('fetch', run_name='__main__', alter_sys=True)"
+        arguments = [sys.executable, "-I", "-c", program, *command, "--config", str(self.config)]
+        return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+
+    def run(self, *command: str, **options: object) -> tuple[int, str]:
+        process = self.start(*command, **options)
+        output = process.communicate(timeout=60)[0]
+        return process.returncode, output
+
+    def kill_when_fetched(self, size: int, name: int = signal.SIGKILL) -> int:
+        """Start a fetch and send it a signal once it has so many bytes; return its exit code."""
+        process = self.start("fetch")
+        while self.fetched() < size and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(name)
+        process.communicate(timeout=60)
+        return process.returncode
+
+    def fetched(self) -> int:
+        places = [path for base in (self.parts, self.published) for path in base.rglob("*") if path.is_file()]
+        return sum(path.stat().st_size for path in places)
+
+    def status(self) -> dict:
+        return json.loads((self.state / "status.json").read_text())
+
+    def is_whole(self) -> bool:
+        return all((self.published / e.path).exists() and hash_file(self.published / e.path) == e.sha256 for e in self.manifest.files)
+
+
+def manifest_of(folder: Path) -> Manifest:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    entries = (Entry(str(path.relative_to(folder)), path.stat().st_size, hash_file(path)) for path in paths)
+    return Manifest(REPO, COMMIT, tuple(entries))
+
+
+@pytest.fixture
+def origin(tmp_path):
+    folder = tmp_path / "hub" / REPO / COMMIT
+    (folder / "docs").mkdir(parents=True)
+    content = random.Random(1)
+    for number in (1, 2, 3):
+        (folder / f"model-0000{number}-of-000003.safetensors").write_bytes(content.randbytes(6 * MIB + number))
+    (folder / "config.json").write_text('{"model_type": "kimi_k3"}')
+    (folder / "docs" / "a b%.md").write_text("a name that must be quoted")
+    (folder / "empty").write_bytes(b"")
+    running = Hub(tmp_path / "hub")
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def node(tmp_path, origin):
+    return Node(tmp_path / "node", origin.files, origin.url)
