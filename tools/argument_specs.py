@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN = "<!-- variables: written by tools/argument_specs.py -->"
 END = "<!-- end of variables -->"
+MARKUP = re.compile(r"\b[BCIOV]\(([^()]*)\)")
 HEADER = "---\n# Written by tools/argument_specs.py from meta/argument_specs.yml: change it there.\n"
 
 
@@ -31,9 +33,9 @@ class _Dumper(yaml.SafeDumper):
 
 
 def prose(description: str | list[str]) -> str:
-    """Return a description, a text or a list of paragraphs, as one line."""
+    """Return a description, a text or a list of paragraphs, as one line; Ansible's C(x) becomes `x`."""
     paragraphs = [description] if isinstance(description, str) else description
-    return " ".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    return MARKUP.sub(r"`\1`", " ".join(" ".join(paragraphs).split()))
 
 
 def options_of(specs: dict) -> dict[str, dict]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -23,7 +24,8 @@ STEPS = {
     "changelog": "antsibull-changelog lint",
     "ansible-lint": "ansible-lint",
     "units": "pytest tests/unit",
-    "molecule": "python -m tools.molecule test --all",
+    # Named outright: without a .git folder molecule would not find it, and succeed with no hosts.
+    "molecule": "molecule --base-config .config/molecule/config.yml test --all",
     "rehearsal": "pytest tests/rehearsal",
 }
 
@@ -45,7 +47,13 @@ def run(name: str, command: str) -> Result:
     tail: deque[str] = deque(maxlen=LAST_LINES)
     start = time.monotonic()
     with subprocess.Popen(
-        command.split(), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command.split(),
+        cwd=ROOT,
+        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     ) as process:
         for line in process.stdout:
             print(line, end="", flush=True)

@@ -102,7 +102,8 @@ def complexities(tree: Tree) -> dict[str, int]:
     options += ["--select=C901", "--config=lint.mccabe.max-complexity=0"]
     if not tree.python:
         return {}
-    ruff = subprocess.run(["ruff", "check", *options, *tree.python], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "ruff", "check", *options, *tree.python]
+    ruff = subprocess.run(command, capture_output=True, text=True, check=True)
     found = {}
     for fault in json.loads(ruff.stdout):
         place = f"{tree.name(Path(fault['filename']))}:{fault['location']['row']}"

@@ -27,7 +27,7 @@ argument_specs:
             description: The name | of a person.
             required: true
       node_base_address:
-        description: Where the node is.
+        description: Where the node is, such as V(10.0.0.1).
         required: true
 """
 
@@ -48,7 +48,7 @@ TABLE = """| variable | type | default | meaning |
 | `node_base_state` | str | `"present"` | What the role makes true. It is proved. One of `present`, `absent`. |
 | `node_base_users` | list of dict | `[{"name": "ana", "uid": 7}]` | People who may log in. |
 | `node_base_users[].name` | str | required | The name \\| of a person. |
-| `node_base_address` | str | required | Where the node is. |
+| `node_base_address` | str | required | Where the node is, such as `10.0.0.1`. |
 """
 
 
