@@ -1,0 +1,91 @@
+# Copyright (c) 2026 the sovereign.kimi_k3 authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Computes the plan on the controller, from the variables of every host of the inventory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import catalogue, inventory, text
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.plan import plan
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import Unresolved
+
+
+class ActionModule(ActionBase):
+    """See plugins/modules/plan.py for the arguments and the result."""
+
+    BYPASS_HOST_LOOP = True
+    _requires_connection = False
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp=None, task_vars=None):
+        _validation, arguments = self.validate_argument_spec({
+            "show": {"choices": ["full", "summary", "nothing"], "default": "full"},
+            "format": {"choices": ["text", "json"], "default": "text"},
+            "output": {"type": "path"},
+            "for_deploy": {"type": "bool", "default": False},
+        })
+        result = {**super().run(tmp, task_vars), "changed": False}
+        content = self._plan(task_vars)
+        refusals = content["refusals"] + (content["deploy_refusals"] if arguments["for_deploy"] else [])
+        if arguments["format"] == "json":
+            self._print(json.dumps(content, indent=2, ensure_ascii=False), arguments["output"])
+        elif arguments["show"] != "nothing" and not refusals:
+            self._print(text.render(content, full=arguments["show"] == "full"), arguments["output"])
+        if refusals:
+            return {**result, **content, "failed": True, "msg": text.refusals(refusals)}
+        return {**result, **content}
+
+    def _print(self, lines: str, file: str | None) -> None:
+        if file:
+            Path(file).write_text(f"{lines}\n", encoding="utf-8")
+        else:
+            self._display.display(lines)
+
+    def _plan(self, task_vars: dict) -> dict:
+        site, nodes, faults = inventory.split(self._host_variables(task_vars))
+        directory = task_vars.get("inventory_dir")
+        return plan(
+            site,
+            nodes,
+            plain(task_vars["groups"]),
+            catalogue.load(Path(directory) if directory else None),
+            inventory.role_variables(Path(__file__).parents[2] / "roles"),
+            faults,
+        )
+
+    def _host_variables(self, task_vars: dict) -> dict[str, dict]:
+        """Every host's variables by name; values only of those that the planner reads."""
+        wanted = inventory.SITE_VARIABLES | inventory.NODE_VARIABLES
+        hosts = {}
+        for host in task_vars["groups"]["all"]:
+            variables = task_vars["hostvars"][host]
+            hosts[host] = {name: resolve(variables, name) if name in wanted else None for name in variables}
+        return hosts
+
+
+def resolve(variables, name: str):
+    """The value of a variable, or why its template has none."""
+    try:
+        return plain(variables[name])
+    except AnsibleError as error:
+        return Unresolved(str(error))
+
+
+def plain(value):
+    """Ansible's lazy, tagged containers as the plain data they stand for."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, bool):
+        return value
+    for kind in (int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    return str(value)

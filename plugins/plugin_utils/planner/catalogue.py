@@ -1,0 +1,145 @@
+# Copyright (c) 2026 the sovereign.kimi_k3 authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the catalogue: facts in YAML, each kind with its JSON schema, and a site's overlay of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from string import Template
+
+import jsonschema
+import referencing
+import yaml
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault
+
+KINDS = ("engines", "hardware", "models", "profiles", "fabrics", "features")
+# What a flag or a variable may refer to as $name; the planner knows each of them per engine.
+PLACEHOLDERS = frozenset({
+    "served_name", "replica_nodes", "replica_gpus", "node_gpus", "rank", "head_address",
+    "http_port", "master_port", "fabric_address", "fabric_interface", "rdma_devices", "gid_index",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One catalogue file: `data` is what its schema says, `source` says where a flag came from."""
+
+    kind: str
+    name: str
+    file: str
+    data: dict
+
+    def __getitem__(self, key: str):
+        return self.data[key]
+
+    def get(self, key: str):
+        return self.data.get(key)
+
+    @property
+    def source(self) -> str:
+        return f"{self.file} ({self.data['source']}, {self.data['date']})"
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All entries by kind and name, and what was wrong with the files."""
+
+    entries: dict[str, dict[str, Entry]]
+    faults: tuple[Fault, ...] = field(default=())
+
+    def names(self, kind: str) -> list[str]:
+        return sorted(self.entries[kind])
+
+    def find(self, kind: str, name: object) -> Entry | None:
+        return self.entries[kind].get(name) if isinstance(name, str) else None
+
+
+def builtin_directory() -> Path:
+    return Path(__file__).parents[3] / "catalogue"
+
+
+def load(site_directory: Path | None = None, directory: Path | None = None) -> Catalogue:
+    """Read the collection's catalogue and lay `<site_directory>/catalogue` over it.
+
+    A site's file with a new name adds an entry; one with a known name replaces the keys it states
+    (a list, such as `settings`, as a whole) and must say its own source and date.
+    """
+    directory = directory or builtin_directory()
+    faults: list[Fault] = []
+    data = _read(directory, "catalogue", faults)
+    overlay = _read(site_directory / "catalogue", "site catalogue", faults) if site_directory else {}
+    for key, (label, content) in overlay.items():
+        faults += [
+            Fault(label, None, f"every entry says its {word}", f"add `{word}:` to the file")
+            for word in ("source", "date")
+            if word not in content
+        ]
+        base = data.get(key, (label, {}))[1]
+        data[key] = (label, {**base, **content})
+    validators = _validators(directory / "schema")
+    entries: dict[str, dict[str, Entry]] = {kind: {} for kind in KINDS}
+    for (kind, name), (label, content) in sorted(data.items()):
+        wrong = list(_check(validators[kind], name, label, content))
+        faults += wrong
+        if not wrong:
+            entries[kind][name] = Entry(kind, name, label, content)
+    return Catalogue(entries, tuple(faults))
+
+
+def _read(directory: Path, label: str, faults: list[Fault]) -> dict[tuple[str, str], tuple[str, dict]]:
+    """{(kind, name): (label of the file, content)} of every YAML file under `directory`."""
+    found = {}
+    for kind in KINDS:
+        for path in sorted((directory / kind).glob("*.yml")):
+            name = f"{label}/{kind}/{path.name}"
+            try:
+                content = yaml.safe_load(path.read_text(encoding="utf-8"))
+            except yaml.YAMLError as error:
+                faults.append(Fault(name, str(error), "must be YAML", "correct the file"))
+                continue
+            if not isinstance(content, dict):
+                faults.append(Fault(name, content, "must be a mapping", "see docs/en/catalogue.md"))
+                continue
+            found[kind, path.stem] = (name, _plain(content))
+    return found
+
+
+def _plain(value):
+    """YAML turns 2026-11-30 into a date; the catalogue keeps text."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _validators(directory: Path) -> dict[str, jsonschema.Draft202012Validator]:
+    documents = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in directory.glob("*.json")}
+    registry = referencing.Registry().with_resources(
+        (document["$id"], referencing.Resource.from_contents(document)) for document in documents.values()
+    )
+    return {kind: jsonschema.Draft202012Validator(documents[kind], registry=registry) for kind in KINDS}
+
+
+def _check(validator: jsonschema.Draft202012Validator, name: str, label: str, content: dict) -> Iterator[Fault]:
+    for error in sorted(validator.iter_errors(content), key=lambda error: error.json_path):
+        yield Fault(f"{label}: {error.json_path}", error.instance, error.message, "see docs/en/catalogue.md")
+    if content.get("name") != name:
+        yield Fault(f"{label}: $.name", content.get("name"), f"must be the file's name, {name}", "rename one of the two")
+    for word in sorted(placeholders(content.get("settings")) - PLACEHOLDERS):
+        limit = f"settings may refer to {', '.join(sorted(PLACEHOLDERS))}"
+        yield Fault(f"{label}: $.settings", f"${word}", limit, "write one of these, or $$ for a plain $")
+
+
+def placeholders(value: object) -> set[str]:
+    """Every $name that occurs anywhere in `value`."""
+    if isinstance(value, dict):
+        return set().union(*map(placeholders, value.values()))
+    if isinstance(value, list):
+        return set().union(*map(placeholders, value))
+    return set(Template(value).get_identifiers()) if isinstance(value, str) else set()

@@ -1,0 +1,107 @@
+# Copyright (c) 2026 the sovereign.kimi_k3 authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sorts what an inventory says into the site's variables and the nodes', and finds misspelt names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import yaml
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import nodes, site
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import (
+    Fault,
+    edit_distance,
+    known,
+    natural,
+)
+
+SITE_VARIABLES = frozenset(site.VARIABLES)
+NODE_VARIABLES = frozenset(nodes.VARIABLES)
+PREFIXES = frozenset({"site_", "serving_", "fabric_", "checkpoint_", "licence_", "gpu_"})
+MISSPELT = 2  # edits that still count as a slip of the same name
+
+
+def split(hosts: Mapping[str, Mapping]) -> tuple[dict, dict[str, dict], list[Fault]]:
+    """From the variables of every host: the site's, each host's others, and the faults of the split.
+
+    A site has one value for each of its variables, on whichever hosts it stands.
+    """
+    shared: dict = {}
+    faults = []
+    for host in sorted(hosts, key=natural):
+        for name in SITE_VARIABLES & hosts[host].keys():
+            value = hosts[host][name]
+            if shared.setdefault(name, value) != value:
+                limit = f"one site, one value; other hosts say {shared[name]!r}"
+                faults.append(Fault(name, value, limit, "declare it once, under all in site.yml", node=host))
+    own = {
+        host: {name: value for name, value in values.items() if name not in SITE_VARIABLES}
+        for host, values in hosts.items()
+    }
+    return shared, own, faults
+
+
+def role_variables(directory: Path) -> dict[str, list[str]]:
+    """{role: its public variables}, from the argument specs under `directory`."""
+    found = {}
+    for path in sorted(directory.glob("*/meta/argument_specs.yml")):
+        specs = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).get("argument_specs", {})
+        found[path.parts[-3]] = sorted({name for spec in specs.values() for name in spec.get("options") or {}})
+    return found
+
+
+class Spelling:
+    """Judges variable names against those that the site, the nodes and the roles know."""
+
+    def __init__(self, roles: Mapping[str, list[str]]) -> None:
+        self.known = SITE_VARIABLES | NODE_VARIABLES | {name for names in roles.values() for name in names}
+        self.prefixes = tuple(PREFIXES | {f"{role}_" for role in roles})
+
+    def meant(self, name: str) -> str | None:
+        """The known name that `name` is a slip of, if there is one."""
+        near = ((edit_distance(name, other, MISSPELT), other) for other in sorted(self.known))
+        distance, other = min(near)
+        return other if 0 < distance <= MISSPELT else None
+
+    def judge(self, hosts: Mapping[str, Mapping]) -> tuple[list[Fault], list[Fault]]:
+        """(refusals, warnings) for the names in use, each name once."""
+        refusals, warnings = [], []
+        for name, carriers in sorted(self._strangers(hosts).items()):
+            node = carriers[0] if len(carriers) == 1 else ""
+            value = f"on {known(carriers)}"
+            other = self.meant(name)
+            if other:
+                refusals.append(Fault(name, value, "no such variable", f"write {other}", node=node))
+            elif name.startswith(self.prefixes):
+                warnings.append(Fault(name, value, "nothing reads this variable", "remove it, or correct its name", node=node))
+        return refusals, warnings
+
+    def _strangers(self, hosts: Mapping[str, Mapping]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for host in sorted(hosts, key=natural):
+            for name in hosts[host]:
+                if not is_ansibles(name) and name not in self.known:
+                    found.setdefault(name, []).append(host)
+        return found
+
+
+MAGIC = frozenset({
+    "environment", "group_names", "groups", "hostvars", "omit", "play_hosts", "playbook_dir",
+    "role_name", "role_names", "role_path", "vars",
+})  # fmt: skip
+
+
+def is_ansibles(name: str) -> bool:
+    """Magic, connection and private variables are not the site's to spell."""
+    return name in MAGIC or name.startswith(("ansible_", "inventory_", "molecule_", "_"))
+
+
+def group_faults(groups: Mapping[str, list], required: Mapping[str, str]) -> Iterator[Fault]:
+    """`required` is {group: what it is for}."""
+    for group, purpose in required.items():
+        if group not in groups:
+            yield Fault(group, None, f"the inventory needs this group: {purpose}", f"add {group} to hosts.yml")
+        elif not groups[group]:
+            yield Fault(group, [], f"the group needs a host: {purpose}", f"put a host into {group} in hosts.yml")

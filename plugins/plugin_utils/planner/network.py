@@ -1,0 +1,71 @@
+# Copyright (c) 2026 the sovereign.kimi_k3 authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Addresses and ports: what a node says of itself on the fabric, and what listens where."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping
+
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault
+
+EPHEMERAL = range(32768, 61000)  # net.ipv4.ip_local_port_range, the kernel's default
+AGENT_PORTS = {"fetch": 7654, "keeper": 7655}  # on every node, beside its engines
+INTERFACE = re.compile(r"[A-Za-z0-9_.@-]{1,15}")
+
+
+def endpoint(address: str, port: int) -> str:
+    """http://10.0.0.11:8000, or http://[fd00::11]:8000."""
+    return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+
+
+def address_faults(node: str, address: str | None, interface: str | None) -> Iterator[Fault]:
+    where = "fabric_address"
+    if address is not None:
+        try:
+            parsed = ipaddress.ip_address(address)
+        except ValueError:
+            limit = "must be one numeric address, without a name, prefix length or zone"
+            yield Fault(where, address, limit, "write it as 10.0.0.11 or fd00::11", node)
+        else:
+            kinds = ("unspecified", "loopback", "multicast", "link_local", "reserved")
+            wrong = next((kind for kind in kinds if getattr(parsed, f"is_{kind}")), None)
+            if wrong:
+                limit = f"peers cannot reach a {wrong.replace('_', '-')} address"
+                yield Fault(where, address, limit, "write the address of the node's fabric interface", node)
+    if interface is not None and not INTERFACE.fullmatch(interface):
+        limit = "must be the name of one interface"
+        yield Fault("fabric_interface", interface, limit, "write it as `ip link` shows it", node)
+
+
+def duplicate_faults(addresses: Mapping[str, str | None]) -> Iterator[Fault]:
+    """`addresses` is {node: fabric address}; every holder of an address that has more than one is named."""
+    holders: dict[object, list[str]] = {}
+    for node, address in addresses.items():
+        try:
+            holders.setdefault(ipaddress.ip_address(address), []).append(node)
+        except ValueError:
+            continue
+    for nodes in holders.values():
+        for node in nodes if len(nodes) > 1 else ():
+            others = ", ".join(other for other in nodes if other != node)
+            remedy = "give each node its own fabric address"
+            yield Fault("fabric_address", addresses[node], f"one address, one node; {others} has it too", remedy, node)
+
+
+def port_faults(nodes: Mapping[str, dict]) -> Iterator[Fault]:
+    """`nodes` is the plan's: nothing on a node shares a port, none can be taken by an outgoing connection."""
+    for node, content in nodes.items():
+        taken = {port: name for name, port in AGENT_PORTS.items()}
+        for engine in content["engines"]:
+            for name, port in engine["ports"].items():
+                where, owner = f"{engine['name']}.ports.{name}", f"{engine['name']} ({name})"
+                remedy = "change ports in the site's catalogue/profiles"
+                if port in taken:
+                    yield Fault(where, port, f"{taken[port]} listens there already", remedy, node)
+                if port in EPHEMERAL:
+                    limit = f"must be outside {EPHEMERAL.start}-{EPHEMERAL.stop - 1}, the kernel's own ports"
+                    yield Fault(where, port, limit, remedy, node)
+                taken[port] = owner

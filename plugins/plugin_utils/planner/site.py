@@ -1,0 +1,183 @@
+# Copyright (c) 2026 the sovereign.kimi_k3 authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads and judges what a site says once for all its nodes."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Catalogue, Entry
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault, known, suggest
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.image import Image
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import Variable, read
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+PATH = re.compile(r"/[A-Za-z0-9._/-]+")
+ORIGIN_KINDS = ("hub",)
+# A directory of the operating system is never a place for a checkpoint; below the first group
+# nothing is, below the second a directory of one's own may be.
+SYSTEM_TREES = (
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run", "/sbin",
+    "/sys", "/tmp", "/usr", "/var/lib/kimi-k3", "/var/lib/containers", "/var/tmp",
+)  # fmt: skip
+SYSTEM_DIRECTORIES = ("/home", "/lost+found", "/media", "/mnt", "/opt", "/var", "/var/lib", "/var/log", "/var/cache")
+
+VARIABLES = {
+    "site_name": Variable(str, example="lima"),
+    "serving_profile": Variable(str, example="single_node_tp"),
+    "serving_model": Variable(str, example="kimi-k3"),
+    "serving_model_revision": Variable(str, example="the 40 hex digits of a commit, in quotes"),
+    "serving_image": Variable(str, example="vllm/vllm-openai@sha256:..."),
+    "serving_engine_version": Variable(str, required=False, example='"0.29.0"'),
+    "serving_features": Variable(list, default=[], example="[tool_calling, reasoning]"),
+    "serving_max_model_len": Variable(int, required=False, example="131072"),
+    "serving_nodes_per_replica": Variable(int, required=False, example="2"),
+    "serving_overrides": Variable(dict, default={}, example="{flags: {--max-num-seqs: 8}, env: {}}"),
+    "fabric_kind": Variable(str, example="roce"),
+    "checkpoint_path": Variable(str, example="/srv/models"),
+    "checkpoint_mount_required": Variable(bool, default=True, example="true"),
+    "checkpoint_origins": Variable(list, example="[{kind: hub, url: https://huggingface.co}]"),
+    "licence_accepted_by": Variable(str, default="", example="the name of the person who read the licence"),
+}
+
+
+@dataclass(frozen=True)
+class Site:
+    """A site's declarations, sound ones resolved; what could not be resolved is None."""
+
+    values: Mapping
+    profile: Entry | None
+    model: Entry | None
+    fabric: Entry | None
+    engine: Entry
+    features: tuple[Entry, ...]
+    image: Image | None
+
+    def __getitem__(self, name: str):
+        return self.values[name]
+
+    @property
+    def checkpoint_root(self) -> str:
+        return posixpath.normpath(self["checkpoint_path"])
+
+    @property
+    def model_path(self) -> str:
+        """Where a node keeps this revision of the model: <root>/<name>/<commit>."""
+        return f"{self.checkpoint_root}/{self.model.name}/{self['serving_model_revision']}"
+
+
+def read_site(variables: Mapping, catalogue: Catalogue) -> tuple[Site, list[Fault]]:
+    """Every variable with its type checked and its name looked up in the catalogue."""
+    values, faults = read(VARIABLES, variables)
+    features = values["serving_features"] or []
+    engine = catalogue.entries["engines"]["vllm"]
+    site = Site(
+        values=values,
+        profile=catalogue.find("profiles", values["serving_profile"]),
+        model=catalogue.find("models", values["serving_model"]),
+        fabric=catalogue.find("fabrics", values["fabric_kind"]),
+        engine=engine,
+        features=tuple(filter(None, (catalogue.find("features", name) for name in sorted(map(str, features))))),
+        image=Image.read(values["serving_image"], values["serving_engine_version"], engine),
+    )
+    faults += _unknown_names(site, catalogue)
+    faults += _revision(site)
+    faults += _limits(site)
+    faults += checkpoint_path_faults(values["checkpoint_path"])
+    for index, origin in enumerate(values["checkpoint_origins"] or []):
+        faults += origin_faults(f"checkpoint_origins[{index}]", origin)
+    if values["checkpoint_origins"] == []:
+        faults.append(Fault("checkpoint_origins", [], "at least one origin", "add {kind: hub, url: https://huggingface.co}"))
+    if site.image:
+        faults += site.image.faults(site.model)
+    return site, faults
+
+
+def _unknown_names(site: Site, catalogue: Catalogue) -> Iterator[Fault]:
+    for variable, kind, entry in (
+        ("serving_profile", "profiles", site.profile),
+        ("serving_model", "models", site.model),
+        ("fabric_kind", "fabrics", site.fabric),
+    ):
+        value, names = site[variable], catalogue.names(kind)
+        if value is not None and entry is None:
+            yield Fault(variable, value, f"must be one of the catalogue's {kind}", suggest(value, names))
+    names = catalogue.names("features")
+    for name in site["serving_features"] or []:
+        if catalogue.find("features", name) is None:
+            yield Fault("serving_features", name, "must be one of the catalogue's features", suggest(name, names))
+
+
+def _revision(site: Site) -> Iterator[Fault]:
+    revision = site["serving_model_revision"]
+    if revision is not None and not COMMIT.fullmatch(revision):
+        commits = known(row["commit"] for row in site.model["commits"]) if site.model else "none"
+        remedy = f"pin a commit, a branch may move; known: {commits}"
+        yield Fault("serving_model_revision", revision, "must be 40 lower-case hex digits", remedy)
+
+
+def _limits(site: Site) -> Iterator[Fault]:
+    for name in ("serving_max_model_len", "serving_nodes_per_replica"):
+        if site[name] is not None and site[name] < 1:
+            yield Fault(name, site[name], "must be 1 or more", "correct it, or leave it out")
+    name = site["site_name"]
+    if name is not None and not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
+        yield Fault("site_name", name, "lower-case letters, digits, - and _", "write a name such as lima")
+
+
+def checkpoint_path_faults(path: str | None) -> Iterator[Fault]:
+    """A checkpoint goes to a directory of its own, written so that it can be copied anywhere as it is."""
+    if path is None:
+        return
+    where, remedy = "checkpoint_path", "name a directory of its own, such as /srv/models"
+    clean = posixpath.normpath(path)
+    if not path.startswith("/"):
+        yield Fault(where, path, "must be an absolute path", remedy)
+    elif clean in ("/", "//"):
+        yield Fault(where, path, "must not be the root of the filesystem", remedy)
+    elif not PATH.fullmatch(path) or clean != path.rstrip("/"):
+        yield Fault(where, path, "letters, digits, - . _ and single slashes; no . or .. as a name", remedy)
+    elif clean in SYSTEM_DIRECTORIES or any(clean == tree or clean.startswith(f"{tree}/") for tree in SYSTEM_TREES):
+        yield Fault(where, path, "must not be a directory of the operating system", remedy)
+
+
+def origin_faults(where: str, origin: object) -> Iterator[Fault]:
+    """An origin is {kind: hub, url: http(s)://HOST[:PORT][/PATH]}; the URL carries no secret."""
+    example = "write {kind: hub, url: https://huggingface.co}"
+    if not isinstance(origin, dict) or set(origin) != {"kind", "url"}:
+        yield Fault(where, origin, "must have kind and url, nothing else", example)
+        return
+    if origin["kind"] not in ORIGIN_KINDS:
+        yield Fault(f"{where}.kind", origin["kind"], "this release fetches from a hub only", suggest(origin["kind"], ORIGIN_KINDS))
+    try:
+        url = urlsplit(str(origin["url"]))
+        sound = url.scheme in ("http", "https") and url.hostname and url.port != 0
+    except ValueError:
+        sound = False
+    if not sound:
+        yield Fault(f"{where}.url", origin["url"], "must be http(s)://HOST[:PORT]", example)
+    elif "@" in url.netloc or url.query or url.fragment:
+        yield Fault(f"{where}.url", url._replace(netloc=url.netloc.rpartition("@")[2], query="", fragment="").geturl(),
+                    "a plan holds no secret, so a URL has no user, password or query", "leave them out")
+
+
+def deploy_faults(site: Site) -> Iterator[Fault]:
+    """What a plan may lack and a deployment may not."""
+    if not site["licence_accepted_by"].strip():
+        licence = site.model["licence"]
+        remedy = f"read it and write your name. {licence['text']}"
+        yield Fault("licence_accepted_by", None, f"someone must accept the {licence['name']}", remedy)
+    if not site.image.digest:
+        yield site.image.unpinned()
+
+
+def site_warnings(site: Site) -> Iterator[Fault]:
+    revision, commits = site["serving_model_revision"], [row["commit"] for row in site.model["commits"]]
+    if commits and revision not in commits:
+        limit = "the catalogue does not know this commit, so its bytes are those of the known ones"
+        yield Fault("serving_model_revision", revision, limit, f"check it, or use one of: {known(commits)}")

@@ -1,0 +1,61 @@
+# Copyright (c) 2026 the sovereign.kimi_k3 authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks the types of variables, by a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault
+
+WORDS = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "a mapping"}
+
+
+@dataclass(frozen=True)
+class Unresolved:
+    """A variable whose template failed, with the reason Ansible gave."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable's type, whether it must be there, and what it could look like."""
+
+    kind: type
+    example: str
+    required: bool = True
+    default: object = None
+
+
+def read(table: Mapping[str, Variable], variables: Mapping, node: str = "") -> tuple[dict, list[Fault]]:
+    """({name: value, or the default where it is missing or wrong}, faults)."""
+    values, faults = {}, []
+    for name, expected in table.items():
+        value = variables.get(name)
+        fault = _judge(name, expected, value, node)
+        values[name] = expected.default if value is None or fault else value
+        faults += [fault] if fault else []
+    return values, faults
+
+
+def _judge(name: str, expected: Variable, value: object, node: str) -> Fault | None:
+    remedy = f"write {name}: {expected.example}"
+    if isinstance(value, Unresolved):
+        return Fault(name, value.reason, "its template must resolve", f"define what it uses, or {remedy}", node)
+    if value is None or value == "":
+        missing = expected.required and expected.default is None
+        return Fault(name, value, "must be declared", remedy, node) if missing else None
+    if type(value) is not expected.kind:  # a bool is an int to Python, not to a site
+        quoting = _quoting(expected.kind, value)
+        return Fault(name, value, f"must be {WORDS[expected.kind]}{quoting}", remedy, node)
+    return None
+
+
+def _quoting(kind: type, value: object) -> str:
+    """YAML reads 0.29 as a number and "8" as text; say so where that is the slip."""
+    if kind is str and isinstance(value, (int, float)):
+        return ", so put it in quotes"
+    return ", so leave the quotes out" if isinstance(value, str) and kind in (int, bool) else ""
