@@ -1,0 +1,1 @@
+"""The tool that owns the life of a simulated site: `python -m rehearsal --help`."""

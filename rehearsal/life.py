@@ -1,0 +1,118 @@
+"""The life of a simulated site: up, filled, down."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from rehearsal import containers, images, inventory, network, parts, ssh
+from rehearsal.commands import RehearsalError, as_root, run
+from rehearsal.containers import Engine, Host
+from rehearsal.places import CHECKOUT, LABEL, Site, cache_dir
+from rehearsal.state import State
+
+Say = Callable[[str], None]
+IMAGE_NAME = "vllm/vllm-openai-cpu"
+
+
+def up(site: Site, engine: Engine, hosts: list[tuple[str, str]], *, fresh: bool = False) -> tuple[State, bool]:
+    """Start the hosts, or keep those that run already. Returns the state and whether the site is new."""
+    state = State.load(site.state_file)
+    if not fresh and state and is_current(site, engine, state, hosts):
+        return state, False
+    down(site)
+    subnet = network.choose(engine, site)
+    wanted = {role: images.image(role) for role in images.ROLES}
+    state = State(str(site.inventory), engine.name, subnet, inventory.place(hosts, subnet), wanted)
+    state.save(site.state_file)
+    ssh.make_keys(site)
+    site.hub_files.mkdir(parents=True, exist_ok=True)
+    engine("network", "create", "--label", site.label, "--subnet", subnet, site.network)
+    for host in state.hosts:
+        engine(*containers.run_arguments(engine.name, site, host, wanted[host.role], mounts(site, host)))
+    ssh.configure(site, state.hosts)
+    ssh.wait(site, state.hosts)
+    inventory.write(site, state.hosts, None)
+    state.ready = True
+    state.save(site.state_file)
+    return state, True
+
+
+def is_current(site: Site, engine: Engine, state: State, hosts: list[tuple[str, str]]) -> bool:
+    """Whether a site that was brought up still runs, as this checkout would start it now."""
+    same = state.engine == engine.name and [(host.name, host.role) for host in state.hosts] == hosts
+    wanted = {role: images.image(role) for role in images.ROLES}
+    return state.ready and same and state.images == wanted and running(site, engine) == len(hosts)
+
+
+def running(site: Site, engine: Engine) -> int:
+    return len(engine("ps", "-q", "--filter", f"label={site.label}").split())
+
+
+def mounts(site: Site, host: Host) -> dict[Path, str]:
+    """Directories of this machine that a host sees."""
+    seen = {site.keys: "/etc/ssh/site:ro"}
+    if host.role == "service":
+        for cache in (parts.ENGINE_CACHE, parts.HUB_CACHE):
+            cache.mkdir(parents=True, exist_ok=True)
+        seen |= {parts.ENGINE_CACHE: "/srv/engine:ro", parts.HUB_CACHE: "/srv/hub:ro"}
+        seen |= {CHECKOUT / "rehearsal": "/srv/rehearsal:ro", site.hub_files: "/srv/site"}
+    return seen
+
+
+def fill(site: Site, engine: Engine, state: State, layout: dict[str, str]) -> None:
+    """Push the engine image to the site's registry, digest kept, and name it in the generated inventory."""
+    service = next((host for host in state.hosts if host.role == "service"), None)
+    if service is None:
+        raise RehearsalError("the site has stock but no host with simulated_image_role: service to hold it")
+    source = f"oci:/srv/engine/{Path(layout['path']).relative_to(parts.ENGINE_CACHE)}"
+    target = f"docker://127.0.0.1:{inventory.REGISTRY_PORT}/{IMAGE_NAME}:{layout['version']}"
+    copy = ["skopeo", "copy", "--quiet", "--preserve-digests", "--dest-tls-verify=false", source, target]
+    engine("exec", site.container(service.name), *copy)
+    state.simulated_image = f"{service.address}:{inventory.REGISTRY_PORT}/{IMAGE_NAME}@{layout['digest']}"
+    state.save(site.state_file)
+    inventory.write(site, state.hosts, state.simulated_image)
+
+
+def down(site: Site) -> bool:
+    """End all that was started for this site, by id, whatever state it is in. True if there was anything."""
+    found = False
+    for engine in containers.every_engine():
+        hosts, networks = engine.ids("container", site.label), engine.ids("network", site.label)
+        engine.remove_containers(hosts)
+        for identifier in networks:
+            engine("network", "rm", identifier)
+        found = found or bool(hosts or networks)
+    ssh.end_connections(site)
+    site.simulated.unlink(missing_ok=True)
+    remove_tree(site.deploy_state)
+    found = found or site.home.exists()
+    remove_tree(site.home)
+    return found
+
+
+def sites(default: Site) -> list[Site]:
+    """The sites of this checkout that left a trace, and the default one."""
+    found = {default.name: default}
+    for record in default.home.parent.glob("*/state.json"):
+        if (state := State.load(record)) is not None:
+            found[record.parent.name] = Site(Path(state.inventory), record.parent.name)
+    return list(found.values())
+
+
+def clean(say: Say) -> None:
+    """Remove what belongs to no site: images and cache; they stay while another checkout has a site up."""
+    for engine in containers.every_engine():
+        if others := engine.ids("container", LABEL):
+            say(f"{len(others)} hosts of other checkouts are up: images and cache stay for them")
+            return
+    for engine in containers.every_engine():
+        images.remove(engine)
+    remove_tree(cache_dir())
+    remove_tree(CHECKOUT / ".rehearsal")
+
+
+def remove_tree(path: Path) -> None:
+    """Also files that a container wrote as root into a user's directory."""
+    shutil.rmtree(path, ignore_errors=True)
+    if path.exists():
+        run(as_root(["rm", "-rf", "--one-file-system", str(path)]))

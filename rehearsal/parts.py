@@ -1,0 +1,86 @@
+"""What a site is made of besides its hosts: their images, the engine image and the tiny model.
+
+Each is built by a process of its own, so that they use both cores and end cleanly on Ctrl-C.
+"""
+
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rehearsal import containers, images
+from rehearsal.commands import Job, RehearsalError, tail
+from rehearsal.places import Site, cache_dir
+
+ENGINE_CACHE = cache_dir() / "engine"
+HUB_CACHE = cache_dir() / "hub"
+POLL_SECONDS = 0.2
+SAY_SECONDS = 15
+
+Say = Callable[[str], None]
+
+
+def build(part: str, say: Say) -> dict[str, Any]:
+    """Build one part in this process; a part that is in the cache costs almost nothing."""
+    return _BUILDERS[part](say)
+
+
+def _hosts(say: Say) -> dict[str, Any]:
+    images.build(containers.detect(), say, cache_dir() / "nodes" / "mmdebstrap.log")
+    return {role: images.image(role) for role in images.ROLES}
+
+
+def _engine(say: Say) -> dict[str, Any]:
+    layout = importlib.import_module("rehearsal.engine").build(say)
+    if not Path(layout.path).is_relative_to(ENGINE_CACHE):
+        raise RehearsalError(f"the engine image is in {layout.path}: it must be below {ENGINE_CACHE}")
+    return {"path": str(layout.path), "digest": layout.digest, "version": layout.version}
+
+
+def _model(_say: Say) -> dict[str, Any]:
+    return {"commit": importlib.import_module("rehearsal.model.build").build(HUB_CACHE)}
+
+
+_BUILDERS = {"hosts": _hosts, "engine": _engine, "model": _model}
+PARTS = tuple(_BUILDERS)
+
+
+def build_all(site: Site, parts: list[str], say: Say) -> dict[str, dict[str, Any]]:
+    """Build parts side by side; the first failure ends the others. Returns each part's result."""
+    jobs = {part: _start(site, part) for part in parts}
+    try:
+        _watch(jobs, say)
+    finally:
+        for job in jobs.values():
+            job.end()
+    return {part: json.loads(_result(site, part).read_text()) for part in parts}
+
+
+def _start(site: Site, part: str) -> Job:
+    log, result = site.logs / f"build-{part}.log", _result(site, part)
+    log.unlink(missing_ok=True)
+    result.unlink(missing_ok=True)
+    argv = [sys.executable, "-m", "rehearsal", "build", part, "--result", str(result)]
+    return Job(argv, log, directory=site.checkout)
+
+
+def _result(site: Site, part: str) -> Path:
+    return site.logs / f"build-{part}.json"
+
+
+def _watch(jobs: dict[str, Job], say: Say) -> None:
+    """Wait for all; now and then say what each is doing, which is the last line of its log."""
+    waiting, said = dict(jobs), time.monotonic()
+    while waiting:
+        for part, job in list(waiting.items()):
+            if job.process.poll() is not None:
+                job.wait()
+                del waiting[part]
+        if time.monotonic() - said > SAY_SECONDS:
+            said = time.monotonic()
+            for part, job in waiting.items():
+                say(f"{part}: {tail(job.log, 1)}")
+        time.sleep(POLL_SECONDS)
