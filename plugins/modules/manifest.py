@@ -1,0 +1,83 @@
+# Copyright (c) 2026 the sovereign.kimi_k3 authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of the action of the same name."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: manifest
+short_description: Read a checkpoint's manifest from its origins
+version_added: 0.1.0
+description:
+  - Asks a hub for path, size and SHA-256 of every file of a repository at a pinned commit. Small files that have only
+    a git hash are downloaded, checked by it, and their SHA-256 is recorded.
+  - Runs on the controller and connects to no host. Nothing is read from a cache.
+author: the sovereign.kimi_k3 authors
+options:
+  origins:
+    description: Where the checkpoint comes from, tried in order, each as C({kind, url}); C(kind) is C(hub).
+    type: list
+    elements: dict
+    required: true
+  repo:
+    description: The repository, as C(organisation/name).
+    type: str
+    required: true
+  commit:
+    description: The commit, as 40 hexadecimal digits. Branches and tags are refused.
+    type: str
+    required: true
+  token_file:
+    description: File on the controller that holds an access token.
+    type: path
+  expected_bytes:
+    description: Size of all files together, as the catalogue knows it.
+    type: int
+  frozen:
+    description: An earlier manifest. Where its commit is the same, the origin's answer must be the same too.
+    type: path
+  collect_faults:
+    description: Return faults instead of failing with them.
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    description: Reads only.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Read the manifest
+  sovereign.kimi_k3.manifest:
+    origins:
+      - {kind: hub, url: https://huggingface.co}
+    repo: moonshotai/Kimi-K3
+    commit: 9f62e4e9fffbd0a83ddd60e1c209d828994b3569
+  register: manifest
+"""
+
+RETURN = r"""
+manifest:
+  description: C(repo), C(commit) and C(files), each with C(path), C(size) and C(sha256). None where no origin has it.
+  type: dict
+  returned: always
+digest:
+  description: The identity of the manifest, C(sha256:<hex>) over its canonical JSON.
+  type: str
+  returned: always
+bytes:
+  description: Size of all files together.
+  type: int
+  returned: always
+faults:
+  description: What is wrong, each with where, value, limit and remedy.
+  type: list
+  elements: dict
+  returned: always
+of_site:
+  description: That faults concern the site and not the host that the task runs for.
+  type: bool
+  returned: always
+"""
