@@ -5,8 +5,9 @@ SITE ?= lima
 # A site is given by its name or by its folder.
 SITE_FOLDER = $(firstword $(wildcard inventories/$(SITE) tests/sites/$(SITE) $(SITE)))
 
-# Tools that call ansible-playbook find the one of this project.
+# Tools that call ansible-playbook find the one of this project, and leave nothing in the user's home.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export ANSIBLE_HOME := $(CURDIR)/.cache/ansible
 
 .DEFAULT_GOAL := help
 .PHONY: help rehearse test plan clean

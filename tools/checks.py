@@ -25,7 +25,7 @@ STEPS = {
     "ansible-lint": "ansible-lint",
     "units": "pytest tests/unit",
     # Named outright: without a .git folder molecule would not find it, and succeed with no hosts.
-    "molecule": "molecule --base-config .config/molecule/config.yml test --all",
+    "molecule": "molecule --base-config .config/molecule/config.yml test --all --no-command-borders",
     "rehearsal": "pytest tests/rehearsal",
 }
 
