@@ -22,7 +22,7 @@ STEPS = {
     "measure": "python -m tools.measure",
     "argument specs": "python -m tools.argument_specs --check",
     "changelog": "antsibull-changelog lint",
-    "ansible-lint": "ansible-lint",
+    "ansible-lint": "ansible-lint --nocolor",
     "units": "pytest tests/unit",
     # Named outright: without a .git folder molecule would not find it, and succeed with no hosts.
     "molecule": "molecule --base-config .config/molecule/config.yml test --all --no-command-borders",
