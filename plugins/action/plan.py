@@ -24,12 +24,14 @@ class ActionModule(ActionBase):
     _supports_async = False
 
     def run(self, tmp=None, task_vars=None):
-        _validation, arguments = self.validate_argument_spec({
-            "show": {"choices": ["full", "summary", "nothing"], "default": "full"},
-            "format": {"choices": ["text", "json"], "default": "text"},
-            "output": {"type": "path"},
-            "for_deploy": {"type": "bool", "default": False},
-        })
+        _validation, arguments = self.validate_argument_spec(
+            {
+                "show": {"choices": ["full", "summary", "nothing"], "default": "full"},
+                "format": {"choices": ["text", "json"], "default": "text"},
+                "output": {"type": "path"},
+                "for_deploy": {"type": "bool", "default": False},
+            }
+        )
         result = {**super().run(tmp, task_vars), "changed": False}
         content = self._plan(task_vars)
         refusals = content["refusals"] + (content["deploy_refusals"] if arguments["for_deploy"] else [])
@@ -38,8 +40,9 @@ class ActionModule(ActionBase):
         elif arguments["show"] != "nothing" and not refusals:
             self._print(text.render(content, full=arguments["show"] == "full"), arguments["output"])
         if refusals:
-            return {**result, **content, "failed": True, "msg": text.refusals(refusals)}
-        return {**result, **content}
+            return {**result, "failed": True, "msg": text.refusals(refusals, content["warnings"])}
+        # Ansible takes a result's `warnings` for its own; the text and the JSON have the plan's.
+        return {**result, **{key: value for key, value in content.items() if key != "warnings"}}
 
     def _print(self, lines: str, file: str | None) -> None:
         if file:

@@ -18,12 +18,14 @@ from string import Template
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Entry, placeholders
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.layout import Engine
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.nodes import VARIABLES as NODE_VARIABLES
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.site import Site
 
 OVERRIDES = "serving_overrides"
 FLAG = re.compile(r"--[a-z][a-z0-9]*(-[a-z0-9]+)*(\.[\w.-]+)?")
 NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 SECRET = re.compile(r"(^|[-_])(token|secret|password|api-key|api_key)s?($|[-_])", re.IGNORECASE)
+LAYOUT = re.compile(r"--(tensor|pipeline|data)-parallel")
 READY = "VLLM_ENGINE_READY_TIMEOUT_S"
 
 
@@ -86,15 +88,34 @@ def layers(site: Site, hardware: Entry) -> Iterator[tuple[str, Entry]]:
         yield "feature", feature
 
 
-def merge(site: Site, engine: Engine) -> Arguments:
-    merged = Arguments()
-    known, facts = placeholder_values(site, engine), conditions(site, engine)
+def _blocks(site: Site, engine: Engine) -> Iterator[tuple[str, Entry, Mapping]]:
+    facts = conditions(site, engine)
     for layer, entry in layers(site, engine.node.hardware):
         for block in entry["settings"]:
-            if holds(block.get("when", {}), facts):
-                source = f"{entry.source}: {block['why']}" if "why" in block else entry.source
-                _put(merged, block, layer, source, known)
-                merged.container += [item for item in block.get("container", []) if item not in merged.container]
+            if all(_holds(facts[key], wanted) for key, wanted in block.get("when", {}).items()):
+                yield layer, entry, block
+
+
+def _holds(fact: object, wanted: object) -> bool:
+    return fact in wanted if isinstance(wanted, list) else fact == wanted
+
+
+def missing_faults(site: Site, engine: Engine) -> Iterator[Fault]:
+    """A $name that a setting of this engine refers to, and that neither node nor profile declares."""
+    known = placeholder_values(site, engine)
+    for _layer, entry, block in _blocks(site, engine):
+        for name in sorted(word for word in placeholders(dict(block)) if known[word] is None):
+            example = f"write {name}: {NODE_VARIABLES[name].example}" if name in NODE_VARIABLES else "declare its port"
+            yield Fault(name, None, f"{entry.file} needs it for this engine", example, engine.node.name)
+
+
+def merge(site: Site, engine: Engine) -> Arguments:
+    merged = Arguments()
+    known = placeholder_values(site, engine)
+    for layer, entry, block in _blocks(site, engine):
+        source = f"{entry.source}: {block['why']}" if "why" in block else entry.source
+        _put(merged, block, layer, source, known)
+        merged.container += [item for item in block.get("container", []) if item not in merged.container]
     if site["serving_max_model_len"]:
         block = {"flags": {"--max-model-len": site["serving_max_model_len"]}}
         _put(merged, block, "site", "serving_max_model_len", known)
@@ -123,13 +144,16 @@ def text(value: object, known: Mapping | None) -> str | None:
     """Objects and lists become JSON, $names what they stand for, null stays None."""
     if value is None:
         return None
-    if isinstance(value, (dict, list)):
-        return json.dumps(value, separators=(",", ":"), sort_keys=True)
-    return Template(value).substitute(known) if known is not None and isinstance(value, str) else str(value)
+    value = value if known is None else _filled(value, known)
+    return json.dumps(value, separators=(",", ":"), sort_keys=True) if isinstance(value, (dict, list)) else str(value)
 
 
-def holds(when: Mapping, facts: Mapping) -> bool:
-    return all(facts[key] in wanted if isinstance(wanted, list) else facts[key] == wanted for key, wanted in when.items())
+def _filled(value: object, known: Mapping) -> object:
+    if isinstance(value, dict):
+        return {key: _filled(item, known) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_filled(item, known) for item in value]
+    return Template(value).substitute(known) if isinstance(value, str) else value
 
 
 def conditions(site: Site, engine: Engine) -> dict:
@@ -162,7 +186,7 @@ def placeholder_values(site: Site, engine: Engine) -> dict:
         "master_port": replica.ports.get("master"),
         "fabric_address": node["fabric_address"],
         "fabric_interface": node["fabric_interface"],
-        "rdma_devices": ",".join(node["rdma_devices"] or []),
+        "rdma_devices": ",".join(map(str, node["rdma_devices"] or [])) or None,
         "gid_index": node["gid_index"],
     }
 
@@ -188,7 +212,7 @@ def override_faults(site: Site) -> Iterator[Fault]:
 def _flag_faults(where: str, name: object, value: object) -> Iterator[Fault]:
     if not isinstance(name, str) or not FLAG.fullmatch(name):
         yield Fault(where, name, "a flag is written --like-this, in its long form", "see `vllm serve --help=all`")
-    if value is False:
+    if value is False or value == "":
         yield Fault(where, value, "true is a bare flag, null takes one away", "write null, or true with --no-...")
 
 
@@ -196,14 +220,16 @@ def _env_faults(where: str, name: object, value: object) -> Iterator[Fault]:
     if not isinstance(name, str) or not NAME.fullmatch(name):
         yield Fault(where, name, "a variable is written LIKE_THIS", "correct the name")
     if isinstance(value, (bool, dict, list)):
-        yield Fault(where, value, "must be text or a number, or null to take it away", "write what the engine should read")
+        limit = "must be text or a number, or null to take it away"
+        yield Fault(where, value, limit, "write what the engine should read")
     if name == READY and not re.fullmatch(r"[1-9]\d*", str(value)):
         yield Fault(where, value, "must be whole seconds", "write 3600")
 
 
 def _reserved(site: Site, where: str, name: object) -> Iterator[Fault]:
     entries = [site.engine, *filter(None, [site.profile])]
-    if isinstance(name, str) and slot(name) in {item for entry in entries for item in _computed(entry)}:
+    computed = {item for entry in entries for item in _computed(entry)}
+    if isinstance(name, str) and (slot(name) in computed or LAYOUT.match(name)):
         remedy = "leave it out; the inventory and serving_profile decide it"
         yield Fault(where, name, "the plan computes it, and other parts rely on it", remedy)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from string import Template
@@ -18,6 +18,7 @@ import yaml
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault
 
 KINDS = ("engines", "hardware", "models", "profiles", "fabrics", "features")
+MANUAL = "see docs/en/catalogue.md"
 # What a flag or a variable may refer to as $name; the planner knows each of them per engine.
 PLACEHOLDERS = frozenset({
     "served_name", "replica_nodes", "replica_gpus", "node_gpus", "rank", "head_address",
@@ -70,43 +71,41 @@ def load(site_directory: Path | None = None, directory: Path | None = None) -> C
     (a list, such as `settings`, as a whole) and must say its own source and date.
     """
     directory = directory or builtin_directory()
-    faults: list[Fault] = []
-    data = _read(directory, "catalogue", faults)
-    overlay = _read(site_directory / "catalogue", "site catalogue", faults) if site_directory else {}
-    for key, (label, content) in overlay.items():
-        faults += [
-            Fault(label, None, f"every entry says its {word}", f"add `{word}:` to the file")
-            for word in ("source", "date")
-            if word not in content
-        ]
-        base = data.get(key, (label, {}))[1]
-        data[key] = (label, {**base, **content})
     validators = _validators(directory / "schema")
+    faults: list[Fault] = []
     entries: dict[str, dict[str, Entry]] = {kind: {} for kind in KINDS}
-    for (kind, name), (label, content) in sorted(data.items()):
-        wrong = list(_check(validators[kind], name, label, content))
-        faults += wrong
-        if not wrong:
-            entries[kind][name] = Entry(kind, name, label, content)
+    for overlaid, place in ((False, directory), (True, site_directory and site_directory / "catalogue")):
+        for entry in _read(place, "site catalogue" if overlaid else "catalogue", faults) if place else ():
+            known = entries[entry.kind].get(entry.name)
+            whole = replace(entry, data={**(known.data if known else {}), **entry.data})
+            wrong = [*_check(validators[entry.kind], whole), *_unsourced(entry)]
+            faults += wrong
+            if not wrong:
+                entries[entry.kind][entry.name] = whole
     return Catalogue(entries, tuple(faults))
 
 
-def _read(directory: Path, label: str, faults: list[Fault]) -> dict[tuple[str, str], tuple[str, dict]]:
-    """{(kind, name): (label of the file, content)} of every YAML file under `directory`."""
-    found = {}
+def _read(directory: Path, label: str, faults: list[Fault]) -> Iterator[Entry]:
+    """Every YAML file under `directory`, unchecked; one that is no mapping becomes a fault."""
     for kind in KINDS:
         for path in sorted((directory / kind).glob("*.yml")):
-            name = f"{label}/{kind}/{path.name}"
+            file = f"{label}/{kind}/{path.name}"
             try:
                 content = yaml.safe_load(path.read_text(encoding="utf-8"))
             except yaml.YAMLError as error:
-                faults.append(Fault(name, str(error), "must be YAML", "correct the file"))
+                faults.append(Fault(file, str(error), "must be YAML", "correct the file"))
                 continue
-            if not isinstance(content, dict):
-                faults.append(Fault(name, content, "must be a mapping", "see docs/en/catalogue.md"))
-                continue
-            found[kind, path.stem] = (name, _plain(content))
-    return found
+            if isinstance(content, dict):
+                yield Entry(kind, path.stem, file, _plain(content))
+            else:
+                faults.append(Fault(file, content, "must be a mapping", MANUAL))
+
+
+def _unsourced(entry: Entry) -> Iterator[Fault]:
+    """An overlay does not inherit where its facts come from."""
+    for word in ("source", "date"):
+        if word not in entry.data:
+            yield Fault(entry.file, None, f"every entry says its {word}", f"add `{word}:` to the file")
 
 
 def _plain(value):
@@ -126,20 +125,24 @@ def _validators(directory: Path) -> dict[str, jsonschema.Draft202012Validator]:
     return {kind: jsonschema.Draft202012Validator(documents[kind], registry=registry) for kind in KINDS}
 
 
-def _check(validator: jsonschema.Draft202012Validator, name: str, label: str, content: dict) -> Iterator[Fault]:
-    for error in sorted(validator.iter_errors(content), key=lambda error: error.json_path):
-        yield Fault(f"{label}: {error.json_path}", error.instance, error.message, "see docs/en/catalogue.md")
-    if content.get("name") != name:
-        yield Fault(f"{label}: $.name", content.get("name"), f"must be the file's name, {name}", "rename one of the two")
-    for word in sorted(placeholders(content.get("settings")) - PLACEHOLDERS):
+def _check(validator: jsonschema.Draft202012Validator, entry: Entry) -> Iterator[Fault]:
+    for error in sorted(validator.iter_errors(entry.data), key=lambda error: error.json_path):
+        yield Fault(f"{entry.file}: {error.json_path}", error.instance, error.message, MANUAL)
+    if entry.get("name") != entry.name:
+        limit = f"must be the file's name, {entry.name}"
+        yield Fault(f"{entry.file}: $.name", entry.get("name"), limit, "rename one of the two")
+    for word in sorted(placeholders(entry.get("settings")) - PLACEHOLDERS):
         limit = f"settings may refer to {', '.join(sorted(PLACEHOLDERS))}"
-        yield Fault(f"{label}: $.settings", f"${word}", limit, "write one of these, or $$ for a plain $")
+        yield Fault(f"{entry.file}: $.settings", f"${word}", limit, "write one of these, or $$ for a plain $")
 
 
 def placeholders(value: object) -> set[str]:
-    """Every $name that occurs anywhere in `value`."""
+    """Every $name that occurs anywhere in `value`; a $ that names nothing comes back as itself."""
     if isinstance(value, dict):
         return set().union(*map(placeholders, value.values()))
     if isinstance(value, list):
         return set().union(*map(placeholders, value))
-    return set(Template(value).get_identifiers()) if isinstance(value, str) else set()
+    if not isinstance(value, str):
+        return set()
+    template = Template(value)
+    return set(template.get_identifiers()) | (set() if template.is_valid() else {"$"})

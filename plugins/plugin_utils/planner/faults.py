@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -38,17 +38,25 @@ class Fault:
 def natural(name: str) -> tuple:
     """Sort key under which node-2 comes before node-10."""
     pieces = re.split(r"(\d+)", name)
-    return [int(piece) if piece.isdigit() else piece for piece in pieces], name
+    return [int(piece) if piece.isdecimal() else piece for piece in pieces], name
 
 
 def as_dicts(faults: Iterable[Fault]) -> list[dict]:
     """Each fault once: the site's own first, then node by node."""
     found = {json.dumps(fault.as_dict(), default=str): fault for fault in faults}
-    return [fault.as_dict() for _key, fault in sorted(found.items(), key=lambda kv: (natural(kv[1].node), kv[1].where, kv[0]))]
+    ordered = sorted(found.items(), key=lambda item: (natural(item[1].node), item[1].where, item[0]))
+    return [fault.as_dict() for _key, fault in ordered]
 
 
 def known(names: Iterable[str]) -> str:
     return ", ".join(sorted(names, key=natural)) or "none"
+
+
+def several(names: Sequence[str]) -> str:
+    """All names of a short list, the ends of a long one."""
+    if len(names) <= 4:
+        return ", ".join(names)
+    return f"{', '.join(names[:3])} and {len(names) - 3} more up to {names[-1]}"
 
 
 def suggest(value: object, names: Iterable[str]) -> str:

@@ -25,7 +25,7 @@ VARIABLE = "serving_image"
 class Image:
     """`serving_image` taken apart; `row` is what the engine's catalogue entry knows of it, if anything."""
 
-    reference: str
+    given: str
     name: str | None
     tag: str | None
     digest: str | None
@@ -39,6 +39,7 @@ class Image:
             return None
         match = REFERENCE.fullmatch(reference)
         name, tag, digest = match.group("name", "tag", "digest") if match else (None, None, None)
+        name = name and full_name(name)
         rows = [
             row
             for row in engine["images"]
@@ -47,16 +48,21 @@ class Image:
         return cls(reference, name, tag, digest, declared, rows[0] if rows else None, engine)
 
     @property
+    def reference(self) -> str:
+        """What the nodes pull: the digest alone where there is one, so a tag beside it changes nothing."""
+        return f"{self.name}@{self.digest}" if self.digest else f"{self.name}:{self.tag or 'latest'}"
+
+    @property
     def version(self) -> str | None:
         return self.row["version"] if self.row else self.declared
 
     def faults(self, model: Entry | None) -> Iterator[Fault]:
         """Malformed references, contradicting or unknown versions, and versions that are too old."""
         if self.name is None:
-            yield Fault(VARIABLE, self.reference, "must be NAME[:TAG]@sha256:HEX", self._known())
+            yield Fault(VARIABLE, self.given, "must be NAME[:TAG]@sha256:HEX", self._known())
         elif self.digest is not None and not DIGEST.fullmatch(self.digest):
             limit = "a digest is sha256: and 64 lower-case hex digits"
-            yield Fault(VARIABLE, self.reference, limit, self._known())
+            yield Fault(VARIABLE, self.given, limit, self._known())
         else:
             yield from self._version_faults(model)
 
@@ -68,13 +74,14 @@ class Image:
         elif not VERSION.match(self.version):
             yield Fault(where, self.version, "must be a version number", 'write it as "0.29.0"')
         elif self.row and self.declared and self.declared != self.version:
-            yield Fault(where, self.declared, f"the image holds {self.version}", "leave it out, or choose another image")
+            remedy = "leave it out, or choose another image"
+            yield Fault(where, self.declared, f"the image holds {self.version}", remedy)
         else:
             lowest = [self.engine["minimum_version"], *([model["minimum_engine_version"]] if model else [])]
             minimum = max(lowest, key=version_key)
             if version_key(self.version) < version_key(minimum):
                 limit = f"{model.name if model else self.engine.name} needs version {minimum} or newer"
-                yield Fault(VARIABLE, f"{self.reference} ({self.version})", limit, self._known())
+                yield Fault(VARIABLE, f"{self.given} ({self.version})", limit, self._known())
 
     def accelerator_fault(self, hardware: Entry, node: str) -> Fault | None:
         if self.row is None or self.row["accelerator"] == hardware["accelerator"]:
@@ -84,7 +91,7 @@ class Image:
 
     def unpinned(self) -> Fault:
         remedy = f"write {self._pinned(self.row)}" if self.row else "append @sha256:HEX, as the registry reports it"
-        return Fault(VARIABLE, self.reference, "a tag may move; a deployment needs a digest", remedy)
+        return Fault(VARIABLE, self.given, "a tag may move; a deployment needs a digest", remedy)
 
     def _known(self) -> str:
         minimum = version_key(self.engine["minimum_version"])
@@ -94,6 +101,14 @@ class Image:
     @staticmethod
     def _pinned(row: dict) -> str:
         return f"{row['name']}:{row['tag']}@{row['digest']}"
+
+
+def full_name(name: str) -> str:
+    """A name without a registry is Docker Hub's; podman wants that said."""
+    host, _slash, rest = name.partition("/")
+    if rest and (host == "localhost" or "." in host or ":" in host):
+        return name
+    return f"docker.io/{name}" if rest else f"docker.io/library/{name}"
 
 
 def version_key(version: str) -> tuple[int, ...]:

@@ -13,8 +13,8 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import n
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import (
     Fault,
     edit_distance,
-    known,
     natural,
+    several,
 )
 
 SITE_VARIABLES = frozenset(site.VARIABLES)
@@ -70,12 +70,13 @@ class Spelling:
         refusals, warnings = [], []
         for name, carriers in sorted(self._strangers(hosts).items()):
             node = carriers[0] if len(carriers) == 1 else ""
-            value = f"on {known(carriers)}"
+            value = f"on {several(carriers)}"
             other = self.meant(name)
             if other:
                 refusals.append(Fault(name, value, "no such variable", f"write {other}", node=node))
             elif name.startswith(self.prefixes):
-                warnings.append(Fault(name, value, "nothing reads this variable", "remove it, or correct its name", node=node))
+                remedy = "remove it, or correct its name"
+                warnings.append(Fault(name, value, "nothing reads this variable", remedy, node=node))
         return refusals, warnings
 
     def _strangers(self, hosts: Mapping[str, Mapping]) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault, natural
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.network import endpoint
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.nodes import Node, fabric_faults
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.nodes import Node
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.site import Site
 
 OVERRIDE = "serving_nodes_per_replica"
@@ -83,7 +83,7 @@ def lay_out(site: Site, nodes: Mapping[str, Node], groups: Mapping[str, list]) -
             cut = [tuple(members[start : start + size]) for start in range(0, len(members), size)]
             replicas += [Replica(f"{pool}-{n}", pool, chunk, shape["ports"]) for n, chunk in enumerate(cut)]
     for replica in replicas:
-        faults += _pairing_faults(site, replica)
+        faults += _pairing_faults(replica)
     return replicas, faults
 
 
@@ -104,13 +104,11 @@ def _size_faults(site: Site, shape: Mapping, size: int, available: int) -> Itera
         yield Fault(OVERRIDE, size, limit, remedy)
 
 
-def _pairing_faults(site: Site, replica: Replica) -> Iterator[Fault]:
-    """Ranks of one replica must be alike, and the fabric must know how they reach each other."""
+def _pairing_faults(replica: Replica) -> Iterator[Fault]:
+    """Ranks of one replica must be alike."""
     for node in replica.nodes:
         for variable in ("gpu_model", "gpu_count"):
             if node[variable] != replica.head[variable]:
                 limit = f"all nodes of {replica.name} must be like its head {replica.head.name}"
                 remedy = f"write {replica.head[variable]}, or put the node into another replica"
                 yield Fault(variable, node[variable], limit, remedy, node.name)
-        if site.fabric and len(replica.nodes) > 1:
-            yield from fabric_faults(node, site.fabric)

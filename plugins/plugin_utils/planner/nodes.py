@@ -67,13 +67,3 @@ def _hardware_faults(node: Node, image: Image | None, catalogue: Catalogue) -> I
     mismatch = image.accelerator_fault(node.hardware, node.name) if image else None
     if mismatch:
         yield mismatch
-
-
-def fabric_faults(node: Node, fabric: Entry) -> Iterator[Fault]:
-    """What the fabric needs to know of a node whose replica spans several."""
-    if node.hardware is None or node.hardware["accelerator"] == "cpu":
-        return
-    for name in fabric["node_variables"]:
-        if node[name] in (None, []):
-            remedy = f"write {name}: {VARIABLES[name].example}"
-            yield Fault(name, node[name], f"fabric {fabric.name} needs it where a replica spans nodes", remedy, node.name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import arguments, memory, network
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Catalogue
@@ -50,11 +50,19 @@ def plan(
     if declared.profile:
         replicas, layout_faults = lay_out(declared, members, groups)
         refusals += layout_faults
-    if not refusals:
-        refusals += [fault for replica in replicas for fault in memory.memory_faults(declared, replica)]
+    if declared.complete:
+        refusals += [fault for replica in replicas for fault in _replica_faults(declared, replica)]
     if refusals:
         return _refused(declared, refusals, warnings)
     return _render(declared, replicas, warnings)
+
+
+def _replica_faults(site: Site, replica: Replica) -> Iterator[Fault]:
+    """What only shows once nodes stand in replicas; silent about nodes that were refused themselves."""
+    if all(node.hardware and node["gpu_count"] for node in replica.nodes):
+        yield from memory.memory_faults(site, replica)
+        for engine in replica.engines():
+            yield from arguments.missing_faults(site, engine)
 
 
 def _carriers(site: Mapping, nodes: Mapping[str, Mapping]) -> dict[str, Mapping]:
@@ -167,7 +175,7 @@ def _engine(site: Site, engine: Engine) -> dict:
         "argv": [site.model_path, *merged.flags()],
         "env": env,
         "ports": engine.ports,
-        "ready_seconds": int(env[arguments.READY]),
+        "ready_seconds": int(env.get(arguments.READY, 600)),
         "endpoint": replica.endpoint,
         "head": {
             "node": replica.head.name,

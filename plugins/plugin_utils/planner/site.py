@@ -62,6 +62,11 @@ class Site:
         return self.values[name]
 
     @property
+    def complete(self) -> bool:
+        """Whether the catalogue knows all that an engine is made of."""
+        return None not in (self.profile, self.model, self.fabric)
+
+    @property
     def checkpoint_root(self) -> str:
         return posixpath.normpath(self["checkpoint_path"])
 
@@ -82,7 +87,7 @@ def read_site(variables: Mapping, catalogue: Catalogue) -> tuple[Site, list[Faul
         model=catalogue.find("models", values["serving_model"]),
         fabric=catalogue.find("fabrics", values["fabric_kind"]),
         engine=engine,
-        features=tuple(filter(None, (catalogue.find("features", name) for name in sorted(map(str, features))))),
+        features=tuple(filter(None, (catalogue.find("features", name) for name in sorted(set(map(str, features)))))),
         image=Image.read(values["serving_image"], values["serving_engine_version"], engine),
     )
     faults += _unknown_names(site, catalogue)
@@ -92,7 +97,8 @@ def read_site(variables: Mapping, catalogue: Catalogue) -> tuple[Site, list[Faul
     for index, origin in enumerate(values["checkpoint_origins"] or []):
         faults += origin_faults(f"checkpoint_origins[{index}]", origin)
     if values["checkpoint_origins"] == []:
-        faults.append(Fault("checkpoint_origins", [], "at least one origin", "add {kind: hub, url: https://huggingface.co}"))
+        remedy = "add {kind: hub, url: https://huggingface.co}"
+        faults.append(Fault("checkpoint_origins", [], "at least one origin", remedy))
     if site.image:
         faults += site.image.faults(site.model)
     return site, faults
@@ -150,10 +156,12 @@ def origin_faults(where: str, origin: object) -> Iterator[Fault]:
     """An origin is {kind: hub, url: http(s)://HOST[:PORT][/PATH]}; the URL carries no secret."""
     example = "write {kind: hub, url: https://huggingface.co}"
     if not isinstance(origin, dict) or set(origin) != {"kind", "url"}:
-        yield Fault(where, origin, "must have kind and url, nothing else", example)
+        found = sorted(map(str, origin)) if isinstance(origin, dict) else origin  # values may be secrets
+        yield Fault(where, found, "must have kind and url, nothing else", example)
         return
     if origin["kind"] not in ORIGIN_KINDS:
-        yield Fault(f"{where}.kind", origin["kind"], "this release fetches from a hub only", suggest(origin["kind"], ORIGIN_KINDS))
+        remedy = suggest(origin["kind"], ORIGIN_KINDS)
+        yield Fault(f"{where}.kind", origin["kind"], "this release fetches from a hub only", remedy)
     try:
         url = urlsplit(str(origin["url"]))
         sound = url.scheme in ("http", "https") and url.hostname and url.port != 0
@@ -162,15 +170,16 @@ def origin_faults(where: str, origin: object) -> Iterator[Fault]:
     if not sound:
         yield Fault(f"{where}.url", origin["url"], "must be http(s)://HOST[:PORT]", example)
     elif "@" in url.netloc or url.query or url.fragment:
-        yield Fault(f"{where}.url", url._replace(netloc=url.netloc.rpartition("@")[2], query="", fragment="").geturl(),
-                    "a plan holds no secret, so a URL has no user, password or query", "leave them out")
+        bare = url._replace(netloc=url.netloc.rpartition("@")[2], query="", fragment="").geturl()
+        limit = "a plan holds no secret, so a URL has no user, password or query"
+        yield Fault(f"{where}.url", bare, limit, "leave them out")
 
 
 def deploy_faults(site: Site) -> Iterator[Fault]:
     """What a plan may lack and a deployment may not."""
     if not site["licence_accepted_by"].strip():
         licence = site.model["licence"]
-        remedy = f"read it and write your name. {licence['text']}"
+        remedy = f"write who accepts it. {licence['text']}"
         yield Fault("licence_accepted_by", None, f"someone must accept the {licence['name']}", remedy)
     if not site.image.digest:
         yield site.image.unpinned()

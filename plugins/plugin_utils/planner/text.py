@@ -9,6 +9,8 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import several
+
 WIDTH = 110
 
 
@@ -20,15 +22,25 @@ def render(plan: dict, full: bool = True) -> str:
     return "\n\n".join(["", *parts, ""])
 
 
-def refusals(faults: Sequence[dict]) -> str:
-    """All that is wrong, one line each."""
-    count = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
-    return "\n".join([f"The plan is refused: {count}. No host was touched.", *map(line, faults)])
+def refusals(faults: Sequence[dict], warnings: Sequence[dict] = ()) -> str:
+    """All that is wrong, one line each; nodes that share a fault share a line."""
+    late = [fault for fault in warnings if fault not in faults]
+    parts = [f"The plan is refused: {_count(faults, 'fault')}. No host was touched.", *_lines(faults)]
+    return "\n".join([*parts, *(["Warnings:", *_lines(late)] if late else [])])
 
 
-def line(fault: dict) -> str:
-    value = "missing" if fault["value"] is None else json.dumps(fault["value"], ensure_ascii=False, default=str)
-    return f"- {fault['where']}: {value}; {fault['limit']}. {fault['remedy'][:1].upper()}{fault['remedy'][1:]}"
+def _lines(faults: Sequence[dict]) -> list[str]:
+    alike: dict[tuple[str, str], list[str]] = {}
+    for fault in faults:
+        node, _dot, variable = fault["where"].rpartition(".")
+        value = "missing" if fault["value"] is None else json.dumps(fault["value"], ensure_ascii=False, default=str)
+        rest = f"{value}; {fault['limit']}. {fault['remedy'][:1].upper()}{fault['remedy'][1:]}"
+        alike.setdefault((variable, rest), []).append(node)
+    return [f"- {_place(nodes, variable)}: {rest}" for (variable, rest), nodes in alike.items()]
+
+
+def _place(nodes: Sequence[str], variable: str) -> str:
+    return f"{variable} on {several(nodes)}" if len(nodes) > 1 else f"{nodes[0]}.{variable}".removeprefix(".")
 
 
 def command(engine: dict, image: str) -> str:
@@ -121,4 +133,4 @@ def _notes(plan: dict) -> Iterator[str]:
     early = [fault for fault in plan["warnings"] if fault not in late]
     for title, faults in (("Warnings", early), ("deploy.yml will refuse this site", late)):
         if faults:
-            yield "\n".join([f"{title}:", *map(line, faults)])
+            yield "\n".join([f"{title}:", *_lines(faults)])
