@@ -1,0 +1,81 @@
+# Copyright (c) 2026 the sovereign.kimi_k3 authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a node is, read and compared with what the site declares. Only reads."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from .keeper import systemd
+
+
+def os_release(text):
+    """Name and major version as /etc/os-release gives them: `debian 13`, `rhel 9`."""
+    pairs = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return "%s %s" % (pairs.get("ID", "").strip('"'), pairs.get("VERSION_ID", "").strip('"').split(".")[0])
+
+
+def listening_ports(text):
+    """TCP ports in state LISTEN of one /proc/net/tcp or tcp6 table."""
+    rows = [line.split() for line in text.splitlines()[1:]]
+    return {int(row[1].rsplit(":", 1)[1], 16) for row in rows if len(row) > 3 and row[3] == "0A"}
+
+
+def _read(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def platform_faults(platforms):
+    """A distribution that the roles have no package names for."""
+    found = os_release(_read("/etc/os-release"))
+    if found in platforms:
+        return []
+    return [_row("operating system", found, "one of: " + ", ".join(platforms), "reinstall the node with one of them")]
+
+
+def init_faults():
+    """A host without systemd cannot run engines as services."""
+    if os.path.isdir("/run/systemd/system"):
+        return []
+    return [_row("init", _read("/proc/1/comm").strip(), "systemd", "boot the node with systemd")]
+
+
+def fabric_faults(address, interface, runner=systemd.run):
+    """The declared fabric address must be on the declared interface: the wrong NIC works slowly, or hangs."""
+    rows = json.loads(runner(["ip", "-json", "address", "show"], check=False) or "[]")
+    found = {row["ifname"]: [each["local"] for each in row.get("addr_info", [])] for row in rows}
+    if address in found.get(interface, []):
+        return []
+    holders = [name for name, addresses in found.items() if address in addresses]
+    remedy = (
+        "declare fabric_interface: %s" % holders[0]
+        if holders
+        else "declare one of: %s" % "; ".join(
+            "fabric_interface: %s, fabric_address: %s" % (name, each)
+            for name, addresses in sorted(found.items()) if name != "lo"
+            for each in addresses if not each.startswith("fe80")
+        )
+    )
+    return [_row("fabric_address", "%s on %s" % (address, interface), "an address of that interface", remedy)]
+
+
+def port_faults(ports, own_pattern="kimi-k3-*", runner=systemd.run):
+    """Ports that another program holds. Where our own services run, the ports are theirs."""
+    if runner(["systemctl", "list-units", "--quiet", "--plain", "--no-legend", "--state=active", own_pattern],
+              check=False).strip():
+        return []
+    taken = listening_ports(_read("/proc/net/tcp")) | listening_ports(_read("/proc/net/tcp6"))
+    return [
+        _row("port", port, "free", "end the program that listens there (ss -lntp 'sport = :%d')" % port)
+        for port in sorted(set(ports) & taken)
+    ]
+
+
+def _row(where, value, limit, remedy):
+    return {"where": where, "value": value, "limit": limit, "remedy": remedy}

@@ -1,0 +1,108 @@
+# Copyright (c) 2026 the sovereign.kimi_k3 authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What runs on this host, compared with what is wanted."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: unit_facts
+short_description: Compare running services with the wanted ones
+version_added: 0.1.0
+description:
+  - Reads services and compares the arguments of each running process with the wanted ones. Changes nothing.
+author: the sovereign.kimi_k3 authors
+options:
+  units:
+    description: The wanted services.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: Name of the unit, with its suffix.
+        type: str
+        required: true
+      command:
+        description: Arguments that its main process must have.
+        type: list
+        elements: str
+        required: true
+  pattern:
+    description: Shell pattern of unit names; those that exist and are not wanted are reported as strays.
+    type: str
+    default: ""
+attributes:
+  check_mode:
+    description: Reads only.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Compare the engines
+  sovereign.kimi_k3.unit_facts:
+    units: [{name: kimi-k3-engine@unified-0-rank-0.service, command: [/usr/bin/podman, run, x]}]
+    pattern: kimi-k3-engine@*.service
+"""
+
+RETURN = r"""
+differing:
+  description: Wanted units that do not run as wanted, each with the reason.
+  type: list
+  elements: dict
+  returned: always
+  sample: [{name: kimi-k3-engine@a.service, reason: "--max-num-seqs 4 -> 8"}]
+strays:
+  description: Units that match the pattern and are not wanted.
+  type: list
+  elements: str
+  returned: always
+"""
+
+import glob
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.keeper import systemd
+
+UNIT_DIRECTORY = "/etc/systemd/system"
+
+
+def difference(running, wanted):
+    """The arguments that differ, in words; empty where both are the same."""
+    gone = [word for word in running if word not in wanted]
+    come = [word for word in wanted if word not in running]
+    if gone or come:
+        return " ".join(["-" + repr(word) for word in gone] + ["+" + repr(word) for word in come])
+    return "" if running == wanted else "the same arguments in another order"
+
+
+def reason(unit):
+    """Why a unit does not run as wanted; empty where it does."""
+    state = systemd.show(unit["name"])
+    if systemd.phase(state) != "up":
+        return "it does not run"
+    return difference(systemd.command_of(state), unit["command"])
+
+
+def main():
+    """Entry point of the module."""
+    unit = {"name": {"type": "str", "required": True}, "command": {"type": "list", "elements": "str", "required": True}}
+    module = AnsibleModule(
+        argument_spec={
+            "units": {"type": "list", "elements": "dict", "required": True, "options": unit},
+            "pattern": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    units = module.params["units"]
+    reasons = [{"name": unit["name"], "reason": reason(unit)} for unit in units]
+    pattern = module.params["pattern"]
+    present = glob.glob(os.path.join(UNIT_DIRECTORY, pattern)) if pattern else []
+    strays = sorted({os.path.basename(path) for path in present} - {unit["name"] for unit in units})
+    module.exit_json(changed=False, differing=[row for row in reasons if row["reason"]], strays=strays)
+
+
+if __name__ == "__main__":
+    main()

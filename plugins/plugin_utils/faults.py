@@ -1,0 +1,33 @@
+# Copyright (c) 2026 the sovereign.kimi_k3 authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Faults in one answer: each with where, value, limit and remedy."""
+
+from __future__ import annotations
+
+
+def of_host(host, results):
+    """Rows of one host's registered results; an unreachable host is one row, whatever else was asked of it."""
+    for result in results:
+        if result.get("unreachable"):
+            return [
+                {
+                    "where": host,
+                    "value": "unreachable",
+                    "limit": "every node answers over ssh",
+                    "remedy": f"{str(result.get('msg', '')).strip()}: see to the host, its address (ansible_host) or key",
+                }
+            ]
+    return [
+        {**row, "where": row["where"] if result.get("of_site") else f"{host}: {row['where']}"}
+        for result in results
+        for row in result.get("faults", ())
+    ]
+
+
+def message(rows):
+    """One paragraph a fault, equal ones once."""
+    lines = [f"{row['where']}: {row['value']!s}; needed: {row['limit']}; remedy: {row['remedy']}" for row in rows]
+    unique = list(dict.fromkeys(lines))
+    count = "1 fault" if len(unique) == 1 else f"{len(unique)} faults"
+    return f"{count}, nothing was changed:\n" + "\n".join(f"  - {line}" for line in unique)
