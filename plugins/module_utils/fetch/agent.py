@@ -116,9 +116,8 @@ def fetch(config: Config) -> int:
         return agent.run()
 
 
-def verify(config: Config, full: bool) -> list[Fault]:
+def verify(store: Store, full: bool) -> list[Fault]:
     """Compare every published file with the manifest, by stamp or in full; return the faults."""
-    store = Store(config, config.manifest())
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         found = pool.map(lambda entry: store.check(entry, hash_always=full), store.manifest.files)
         return [fault for fault in found if fault]

@@ -20,6 +20,7 @@ import sys
 
 from . import agent, config
 from .faults import AlreadyRunning, ConfigError
+from .store import Store
 
 
 def main() -> int:
@@ -35,7 +36,7 @@ def main() -> int:
         settings = config.load(options.config)
         if options.command == "fetch":
             return agent.fetch(settings)
-        faults = agent.verify(settings, options.full)
+        faults = agent.verify(Store(settings, settings.manifest()), options.full)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return agent.UNUSABLE

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from .faults import ConfigError
 from .manifest import Manifest
+
+STATE_ROOT = "/var/lib/kimi-k3/checkpoint"
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,11 @@ class Config:
     tries: int = 8
 
     @property
+    def config_file(self) -> Path:
+        """Where this configuration is kept."""
+        return self.state / "config.json"
+
+    @property
     def manifest_file(self) -> Path:
         """The manifest that the published files must equal."""
         return self.state / "manifest.json"
@@ -48,24 +55,15 @@ class Config:
         return Manifest.from_dict(_read(self.manifest_file))
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Where one revision of one model lives on a node."""
-
-    root: Path
-    model: str
-    commit: str
-    state_root: Path = field(default=Path("/var/lib/kimi-k3/checkpoint"))
-
-    def config(self, **choices: object) -> dict:
-        """Return the configuration file's content as plain data."""
-        return {
-            "published": f"{self.root}/{self.model}/{self.commit}",
-            "parts": f"{self.root}/{self.model}/.part-{self.commit}",
-            "state": f"{self.state_root}/{self.model}-{self.commit}",
-            "lock": f"{self.state_root}/{self.model}.lock",
-            **choices,
-        }
+def settings(root: str, model: str, commit: str, state_root: str = STATE_ROOT, **choices: object) -> dict:
+    """Return the content of the configuration file of one revision of one model, as plain data."""
+    return {
+        "published": f"{root}/{model}/{commit}",
+        "parts": f"{root}/{model}/.part-{commit}",
+        "state": f"{state_root}/{model}-{commit}",
+        "lock": f"{state_root}/{model}.lock",
+        **choices,
+    }
 
 
 def parse(data: dict) -> Config:

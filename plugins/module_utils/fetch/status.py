@@ -30,6 +30,7 @@ class Status:
         self._path = path
         self._lock = threading.Lock()
         self._files = {entry.path: {"state": "waiting", "bytes": 0} for entry in manifest.files}
+        self._fetched = 0
         self._sources: Counter[str] = Counter()
         self._samples = deque([(time.monotonic(), 0)], maxlen=RATE_SECONDS + 1)
         self._faults: list[dict] = []
@@ -50,6 +51,7 @@ class Status:
         """Say where a file stands: waiting, checking, fetching, done or failed."""
         with self._lock:
             known = self._files[entry.path]
+            self._fetched += (known["state"], state) == ("fetching", "done")
             self._files[entry.path] = {"state": state, "bytes": known["bytes"] if size is None else size}
 
     def received(self, source: str, count: int) -> None:
@@ -89,6 +91,7 @@ class Status:
             "updated": round(time.time(), 3),
             "bytes_done": done,
             "bytes_fetched": fetched,
+            "files_fetched": self._fetched,
             "bytes_per_second": round(rate),
             "seconds_left": round(left / rate) if rate else (None if left else 0),
             "files_done": sum(file["state"] == "done" for file in self._files.values()),

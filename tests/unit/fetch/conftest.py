@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.config import Layout
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.config import settings
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.manifest import Entry, Manifest
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.store import hash_file
 
@@ -21,7 +21,7 @@ from rehearsal import hub
 REPO, COMMIT = "moonshotai/Kimi-K3-tiny", "9f62e4e9fffbd0a83ddd60e1c209d828994b3569"
 SHARD = "model-00002-of-000003.safetensors"
 MIB = 1 << 20
-PACKAGE = Path(__file__).parents[3] / "plugins/module_utils"
+PACKAGE = Path(__file__).parents[3] / "plugins/module_utils/fetch"
 
 
 class Hub:
@@ -54,7 +54,7 @@ class Node:
 
     def __init__(self, root: Path, hub_files: Path, url: str):
         self.config = root / "config.json"
-        paths = Layout(root / "models", "tiny", COMMIT, root / "state").config(origins=[url], tries=4, streams=2)
+        paths = settings(root / "models", "tiny", COMMIT, str(root / "state"), origins=[url], tries=4, streams=2)
         self.published, self.parts, self.state = (Path(paths[key]) for key in ("published", "parts", "state"))
         self.state.mkdir(parents=True)
         self.manifest = manifest_of(hub_files)
@@ -67,8 +67,7 @@ class Node:
 
     def start(self, *command: str, **options: object) -> subprocess.Popen:
         """Start the agent as a node does: isolated, from a folder that holds its package."""
-        program = f"import sys, runpy; sys.path.insert(0, {str(PACKAGE)!r}); runpy.run_module('fetch', run_name='__main__', alter_sys=True)"
-        arguments = [sys.executable, "-I", "-c", program, *command, "--config", str(self.config)]
+        arguments = [sys.executable, "-I", str(PACKAGE), *command, "--config", str(self.config)]
         return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
 
     def run(self, *command: str, **options: object) -> tuple[int, str]:
@@ -93,7 +92,10 @@ class Node:
         return json.loads((self.state / "status.json").read_text())
 
     def is_whole(self) -> bool:
-        return all((self.published / e.path).exists() and hash_file(self.published / e.path) == e.sha256 for e in self.manifest.files)
+        return all(
+            (self.published / e.path).exists() and hash_file(self.published / e.path) == e.sha256
+            for e in self.manifest.files
+        )
 
 
 def manifest_of(folder: Path) -> Manifest:

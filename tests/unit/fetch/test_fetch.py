@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+
 def test_fetches_everything_once(node, origin):
     assert node.run("fetch") == (0, "")
     assert node.is_whole()

@@ -1,0 +1,159 @@
+# Copyright (c) 2026 the sovereign.kimi_k3 authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a node can take a checkpoint, and whether it holds one."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: checkpoint_facts
+short_description: Read whether a node can take a checkpoint, or holds it whole
+version_added: 0.1.0
+description:
+  - Looks at the path, the filesystem and the space, and at what is there of a revision. Fails on nothing it finds;
+    what forbids the checkpoint is in C(faults), all of it at once.
+  - With O(verify), compares every file with the manifest, as every engine does before it starts.
+author: the sovereign.kimi_k3 authors
+options:
+  path:
+    description: Folder of all checkpoints; it need not exist yet.
+    type: str
+    required: true
+  model:
+    description: Name of the model. Needed with O(manifest).
+    type: str
+  manifest:
+    description: The manifest, as M(sovereign.kimi_k3.manifest) returns it. Without it nothing is counted as missing.
+    type: dict
+  mount_required:
+    description: Whether O(path) must lie on a mounted filesystem, not on the one of C(/).
+    type: bool
+    default: true
+  filesystems_refused:
+    description: Kinds of filesystem that must not hold a checkpoint.
+    type: list
+    elements: str
+    default: [tmpfs, ramfs, overlay, squashfs]
+  verify:
+    description: Look for missing and damaged files, by stamps (C(quick)) or by reading everything (C(full)).
+    type: str
+    choices: [quick, full]
+attributes:
+  check_mode:
+    description: Reads only. With O(verify), a file that was proved anew gets its stamp.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Read whether the checkpoint would fit
+  sovereign.kimi_k3.checkpoint_facts:
+    path: /srv/models
+    model: kimi-k3
+    manifest: "{{ manifest.manifest }}"
+  register: preflight_checkpoint
+"""
+
+RETURN = r"""
+faults:
+  description: What forbids the checkpoint, each with where, value, limit and remedy.
+  type: list
+  elements: dict
+  returned: always
+missing_files:
+  description: Paths of the files that are not there, or not proved.
+  type: list
+  elements: str
+  returned: always
+missing_bytes:
+  description: Bytes still to be fetched; what is there, parts too, is taken off.
+  type: int
+  returned: always
+bytes_free:
+  description: Bytes that a service may still write there.
+  type: int
+  returned: always
+mount_point:
+  description: Where the filesystem that holds O(path) is mounted.
+  type: str
+  returned: always
+filesystem:
+  description: Its kind.
+  type: str
+  returned: always
+on_root_device:
+  description: Whether it is on the same device as C(/).
+  type: bool
+  returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils import filesystem
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.checkpoint import Checkpoint
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import agent
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.faults import ConfigError
+
+
+def place(options, missing_bytes):
+    """Where the checkpoint would lie, and what forbids that."""
+    path = options["path"]
+    faults = list(filesystem.path_faults(path))
+    found = filesystem.look(path if path.startswith("/") else "/")
+    if not faults:
+        faults += filesystem.place_faults(path, found, options["mount_required"], options["filesystems_refused"])
+        faults += filesystem.space_faults(path, found, missing_bytes)
+    return {
+        "faults": faults,
+        "bytes_free": found.bytes_free,
+        "mount_point": found.mount_point,
+        "filesystem": found.kind,
+        "on_root_device": found.on_root_device,
+    }
+
+
+def bad_files(checkpoint, depth):
+    """Faults of all files that are not as the manifest says."""
+    return [
+        {"where": fault.file, "value": fault.found, "limit": fault.expected, "remedy": fault.remedy}
+        for fault in agent.verify(checkpoint.store(), full=depth == "full")
+    ]
+
+
+def main():
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "path": {"type": "str", "required": True},
+            "model": {"type": "str"},
+            "manifest": {"type": "dict"},
+            "mount_required": {"type": "bool", "default": True},
+            "filesystems_refused": {
+                "type": "list",
+                "elements": "str",
+                "default": ["tmpfs", "ramfs", "overlay", "squashfs"],
+            },
+            "verify": {"type": "str", "choices": ["quick", "full"]},
+        },
+        required_by={"manifest": ["model"], "verify": ["manifest"]},
+        supports_check_mode=True,
+    )
+    options = module.params
+    missing, missing_bytes, bad = [], 0, []
+    try:
+        if options["manifest"]:
+            checkpoint = Checkpoint(options["path"], options["model"], options["manifest"])
+            bad = bad_files(checkpoint, options["verify"]) if options["verify"] else []
+            store = checkpoint.store()
+            missing = store.missing()
+            missing_bytes = sum(map(store.bytes_to_fetch, missing))
+        found = place(options, missing_bytes)
+    except (ConfigError, OSError) as error:
+        module.fail_json(msg=str(error))
+    found["faults"] += bad
+    module.exit_json(
+        changed=False, missing_files=[entry.path for entry in missing], missing_bytes=missing_bytes, **found
+    )
+
+
+if __name__ == "__main__":
+    main()
