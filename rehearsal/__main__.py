@@ -6,9 +6,10 @@ import os
 import sys
 from pathlib import Path
 
-from rehearsal import containers, images, inventory, life, parts
+from rehearsal import containers, life, parts
 from rehearsal.commands import Interrupted, RehearsalError, listen
 from rehearsal.places import CHECKOUT, Site
+from rehearsal.session import Session
 from rehearsal.state import State, locked
 
 DEFAULT_SITE = "inventories/rehearsal"
@@ -18,23 +19,16 @@ def say(message: str) -> None:
     print(message, flush=True)
 
 
-def bring_up(site: Site, fresh: bool) -> None:
-    variables = inventory.host_variables(site.inventory)
-    hosts, stock = inventory.wanted(variables), inventory.stock(variables)
-    engine = containers.detect()
-    results = parts.build_all(site, [*(["hosts"] if images.missing(engine) else []), *sorted(stock)], say)
-    state, new = life.up(site, engine, hosts, fresh=fresh)
-    if "engine" in stock:
-        life.fill(site, engine, state, results["engine"])
-    where = ", ".join(f"{host.name} {host.address}" for host in state.hosts)
-    say(f"The site {site.name} {'is up' if new else 'was up already'}: {where}")
-
-
 def command_up(arguments: argparse.Namespace) -> int:
     site = Site.of(arguments.inventory, arguments.name)
     with locked(site.lock_file):
-        bring_up(site, arguments.fresh)
-    return 0
+        return Session(site, arguments.fresh).up()
+
+
+def command_run(arguments: argparse.Namespace) -> int:
+    site = Site.of(arguments.inventory, arguments.name)
+    with locked(site.lock_file):
+        return Session(site, arguments.fresh).run()
 
 
 def command_down(arguments: argparse.Namespace) -> int:
@@ -78,6 +72,7 @@ def parser() -> argparse.ArgumentParser:
     main = argparse.ArgumentParser(prog="python -m rehearsal", description=__doc__)
     commands = main.add_subparsers(required=True, metavar="COMMAND")
     site_commands = (
+        ("run", command_run, "start the site, or keep the one that is up, and run deploy.yml on it"),
         ("up", command_up, "start the site and leave it up"),
         ("down", command_down, "end the site and remove what belongs to it"),
         ("status", command_status, "say which hosts run, and where"),
@@ -108,7 +103,7 @@ def main() -> int:
         print(f"rehearsal: {error}", file=sys.stderr)
         return 1
     except Interrupted:
-        print("rehearsal: interrupted; `make clean` removes what was started", file=sys.stderr)
+        print("rehearsal: interrupted. What was started stays; `make clean` removes it", file=sys.stderr)
         return 130
 
 

@@ -64,7 +64,14 @@ def render(site: Site, hosts: list[Host], image: str | None) -> dict[str, Any]:
     return {"all": {"hosts": rows}}
 
 
+class _Plain(yaml.SafeDumper):
+    """Writes a value that occurs twice out twice: people read this file."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 def write(site: Site, hosts: list[Host], image: str | None) -> None:
     new = site.home / "simulated.yml.new"
-    new.write_text(HEADER + yaml.safe_dump(render(site, hosts, image), sort_keys=False))
+    new.write_text(HEADER + yaml.dump(render(site, hosts, image), Dumper=_Plain, sort_keys=False, width=200))
     new.replace(site.simulated)

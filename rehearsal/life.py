@@ -19,7 +19,7 @@ def up(site: Site, engine: Engine, hosts: list[tuple[str, str]], *, fresh: bool 
     state = State.load(site.state_file)
     if not fresh and state and is_current(site, engine, state, hosts):
         return state, False
-    down(site)
+    down(site, keep_logs=True)
     subnet = network.choose(engine, site)
     wanted = {role: images.image(role) for role in images.ROLES}
     state = State(str(site.inventory), engine.name, subnet, inventory.place(hosts, subnet), wanted)
@@ -73,7 +73,7 @@ def fill(site: Site, engine: Engine, state: State, layout: dict[str, str]) -> No
     inventory.write(site, state.hosts, state.simulated_image)
 
 
-def down(site: Site) -> bool:
+def down(site: Site, *, keep_logs: bool = False) -> bool:
     """End all that was started for this site, by id, whatever state it is in. True if there was anything."""
     found = False
     for engine in containers.every_engine():
@@ -85,8 +85,10 @@ def down(site: Site) -> bool:
     ssh.end_connections(site)
     site.simulated.unlink(missing_ok=True)
     remove_tree(site.deploy_state)
-    found = found or site.home.exists()
-    remove_tree(site.home)
+    found = found or site.state_file.exists()
+    for path in site.home.iterdir() if site.home.is_dir() else ():
+        if path != site.logs or not keep_logs:
+            remove_tree(path)
     return found
 
 
@@ -112,7 +114,7 @@ def clean(say: Say) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Also files that a container wrote as root into a user's directory."""
+    """A directory or a file; also what a container wrote as root into a user's directory."""
     shutil.rmtree(path, ignore_errors=True)
     if path.exists():
         run(as_root(["rm", "-rf", "--one-file-system", str(path)]))

@@ -18,9 +18,13 @@ from rehearsal.places import Site, cache_dir
 ENGINE_CACHE = cache_dir() / "engine"
 HUB_CACHE = cache_dir() / "hub"
 POLL_SECONDS = 0.2
-SAY_SECONDS = 15
 
 Say = Callable[[str], None]
+
+
+def has_engine() -> bool:
+    """Whether some engine image is in the cache; its key is the builder's business."""
+    return any(ENGINE_CACHE.glob("oci-*"))
 
 
 def build(part: str, say: Say) -> dict[str, Any]:
@@ -49,7 +53,10 @@ PARTS = tuple(_BUILDERS)
 
 
 def build_all(site: Site, parts: list[str], say: Say) -> dict[str, dict[str, Any]]:
-    """Build parts side by side; the first failure ends the others. Returns each part's result."""
+    """Build parts side by side; the first failure ends the others. Returns each part's result.
+
+    `say` gets the last line of each part's log, again and again.
+    """
     jobs = {part: _start(site, part) for part in parts}
     try:
         _watch(jobs, say)
@@ -72,15 +79,11 @@ def _result(site: Site, part: str) -> Path:
 
 
 def _watch(jobs: dict[str, Job], say: Say) -> None:
-    """Wait for all; now and then say what each is doing, which is the last line of its log."""
-    waiting, said = dict(jobs), time.monotonic()
+    waiting = dict(jobs)
     while waiting:
         for part, job in list(waiting.items()):
             if job.process.poll() is not None:
                 job.wait()
                 del waiting[part]
-        if time.monotonic() - said > SAY_SECONDS:
-            said = time.monotonic()
-            for part, job in waiting.items():
-                say(f"{part}: {tail(job.log, 1)}")
+        say(", ".join(f"{part}: {tail(job.log, 1)}" for part, job in waiting.items()))
         time.sleep(POLL_SECONDS)
