@@ -17,15 +17,18 @@ Run = Callable[..., subprocess.CompletedProcess]
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Run a command of this Python environment in an empty folder, knowing nothing of the checkout."""
+    """Run a command of this Python environment in an empty folder, knowing nothing of the checkout; it must succeed.
+
+    Keyword arguments are environment variables.
+    """
     empty = tmp_path_factory.mktemp("empty")
     programs = Path(sys.executable).parent
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     environment |= {"ANSIBLE_HOME": str(empty / "home"), "PATH": f"{programs}:{os.environ['PATH']}"}
 
-    def _run(*command: str | Path, collections: Path | None = None, cwd: Path = empty) -> subprocess.CompletedProcess:
-        path = {"ANSIBLE_COLLECTIONS_PATH": str(collections)} if collections else {}
-        done = subprocess.run(command, cwd=cwd, env=environment | path, capture_output=True, text=True, check=False)
+    def _run(*command: str | Path, cwd: Path = empty, **variables: str | Path) -> subprocess.CompletedProcess:
+        env = environment | {name: str(value) for name, value in variables.items()}
+        done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
         return done
 

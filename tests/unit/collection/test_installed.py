@@ -24,23 +24,23 @@ def names(folder: str, pattern: str) -> list[str]:
 
 
 def test_plan_by_full_name_works_from_an_empty_folder(run: Run, collections: Path) -> None:
-    done = run("ansible-playbook", "sovereign.kimi_k3.plan", "-i", LIMA, collections=collections)
+    done = run("ansible-playbook", "sovereign.kimi_k3.plan", "-i", LIMA, ANSIBLE_COLLECTIONS_PATH=collections)
     assert "lima" in done.stdout
 
 
 @pytest.mark.parametrize("playbook", names("playbooks", "*.yml"))
 def test_playbook_is_found_by_its_full_name_and_well_formed(run: Run, collections: Path, playbook: str) -> None:
     name = f"sovereign.kimi_k3.{playbook}"
-    run("ansible-playbook", "--syntax-check", name, "-i", LIMA, collections=collections)
+    run("ansible-playbook", "--syntax-check", name, "-i", LIMA, ANSIBLE_COLLECTIONS_PATH=collections)
 
 
 @pytest.mark.parametrize("kind", ["callback", "filter", "lookup", "module"])
 def test_every_plugin_has_documentation_that_ansible_doc_reads(run: Run, collections: Path, kind: str) -> None:
     doc = ("ansible-doc", "--json", "--type", kind)
-    plugins = json.loads(run(*doc, "--list", "sovereign.kimi_k3", collections=collections).stdout)
+    plugins = json.loads(run(*doc, "--list", "sovereign.kimi_k3", ANSIBLE_COLLECTIONS_PATH=collections).stdout)
     assert "UNDOCUMENTED" not in plugins.values()
     if plugins:
-        run(*doc, *plugins, collections=collections)
+        run(*doc, *plugins, ANSIBLE_COLLECTIONS_PATH=collections)
 
 
 def test_every_action_has_a_module_that_documents_it() -> None:
