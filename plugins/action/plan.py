@@ -12,7 +12,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import catalogue, inventory, text
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.plan import plan
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import Unresolved
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import Unresolved, plain
 
 
 class ActionModule(ActionBase):
@@ -78,17 +78,3 @@ def resolve(variables, name: str):
         return plain(variables[name])
     except AnsibleError as error:
         return Unresolved(str(error))
-
-
-def plain(value):
-    """Ansible's lazy, tagged containers as the plain data they stand for."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if value is None or isinstance(value, bool):
-        return value
-    for kind in (int, float):
-        if isinstance(value, kind):
-            return kind(value)
-    return str(value)

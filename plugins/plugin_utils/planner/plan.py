@@ -51,18 +51,19 @@ def plan(
         replicas, layout_faults = lay_out(declared, members, groups)
         refusals += layout_faults
     if declared.complete:
-        refusals += [fault for replica in replicas for fault in _replica_faults(declared, replica)]
+        refused = {fault.node for fault in node_faults}
+        sound = [replica for replica in replicas if refused.isdisjoint(node.name for node in replica.nodes)]
+        refusals += [fault for replica in sound for fault in _replica_faults(declared, replica)]
     if refusals:
         return _refused(declared, refusals, warnings)
     return _render(declared, replicas, warnings)
 
 
 def _replica_faults(site: Site, replica: Replica) -> Iterator[Fault]:
-    """What only shows once nodes stand in replicas; silent about nodes that were refused themselves."""
-    if all(node.hardware and node["gpu_count"] for node in replica.nodes):
-        yield from memory.memory_faults(site, replica)
-        for engine in replica.engines():
-            yield from arguments.missing_faults(site, engine)
+    """What only shows once sound nodes stand in replicas."""
+    yield from memory.memory_faults(site, replica)
+    for engine in replica.engines():
+        yield from arguments.missing_faults(site, engine)
 
 
 def _carriers(site: Mapping, nodes: Mapping[str, Mapping]) -> dict[str, Mapping]:

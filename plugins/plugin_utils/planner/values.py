@@ -59,3 +59,17 @@ def _quoting(kind: type, value: object) -> str:
     if kind is str and isinstance(value, (int, float)):
         return ", so put it in quotes"
     return ", so leave the quotes out" if isinstance(value, str) and kind in (int, bool) else ""
+
+
+def plain(value):
+    """The plain data that subclasses of it stand for, such as Ansible's lazy and tagged ones."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, bool):
+        return value
+    for kind in (int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    return str(value)

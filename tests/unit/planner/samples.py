@@ -1,0 +1,80 @@
+"""Inventories as the planner sees them, to be changed one thing at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.vars.manager import VariableManager
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import catalogue, inventory
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.plan import plan
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import plain
+
+ROOT = Path(__file__).parents[3]
+LIMA = ROOT / "inventories/lima"
+REHEARSAL = ROOT / "tests/sites/rehearsal-like"
+ABSENT = object()
+
+
+@dataclass
+class Sample:
+    """Variables and groups of a site; `hosts` holds every host's variables, as Ansible merges them."""
+
+    hosts: dict[str, dict]
+    groups: dict[str, list]
+    roles: dict[str, list[str]] = field(default_factory=dict)
+
+    def with_site(self, **values) -> Sample:
+        return self.with_hosts(dict.fromkeys(self.hosts, values))
+
+    def with_hosts(self, changes: Mapping[str, Mapping]) -> Sample:
+        hosts = {
+            host: {k: v for k, v in {**own, **changes.get(host, {})}.items() if v is not ABSENT}
+            for host, own in self.hosts.items()
+        }
+        return Sample(hosts, self.groups, self.roles)
+
+    def with_groups(self, **groups) -> Sample:
+        changed = {name: hosts for name, hosts in {**self.groups, **groups}.items() if hosts is not ABSENT}
+        return Sample(self.hosts, changed, self.roles)
+
+    def plan(self, known: catalogue.Catalogue | None = None) -> dict:
+        site, nodes, faults = inventory.split(self.hosts)
+        return plan(site, nodes, self.groups, known or builtin(), self.roles, faults)
+
+
+@cache
+def builtin() -> catalogue.Catalogue:
+    return catalogue.load()
+
+
+def read(directory: Path) -> Sample:
+    loader = DataLoader()
+    sources = [str(path) for path in sorted(directory.glob("*.yml"))]
+    manager = InventoryManager(loader=loader, sources=sources)
+    variables = VariableManager(loader=loader, inventory=manager)
+    known = inventory.SITE_VARIABLES | inventory.NODE_VARIABLES
+    hosts = {}
+    for host in manager.get_hosts():
+        values = variables.get_vars(host=host, include_hostvars=False)
+        hosts[host.name] = {name: plain(value) for name, value in values.items() if name in known}
+    groups = {name: [host.name for host in group.get_hosts()] for name, group in manager.groups.items()}
+    return Sample(hosts, groups)
+
+
+def lima() -> Sample:
+    return read(LIMA).with_site(licence_accepted_by="Ana Quispe")
+
+
+def lima_in_pairs() -> Sample:
+    """Lima with replicas of two nodes, tensor parallel over 16 GPUs."""
+    fabric = {"rdma_devices": ["mlx5_0", "mlx5_1"], "gid_index": 3}
+    return lima().with_site(serving_profile="multi_node_tp", serving_nodes_per_replica=2, **fabric)
+
+
+def engines(result: Mapping) -> dict[str, dict]:
+    return {engine["name"]: engine for node in result["nodes"].values() for engine in node["engines"]}

@@ -1,0 +1,89 @@
+"""The catalogue: whole, readable, and a site's to lay its own over."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import catalogue
+
+from tests.unit.planner.samples import engines, lima
+
+DATED = "source: our bench\ndate: 2026-12-01\n"
+
+
+def overlay(directory, kind: str, name: str, content: str) -> catalogue.Catalogue:
+    file = directory / "catalogue" / kind / f"{name}.yml"
+    file.parent.mkdir(parents=True)
+    file.write_text(content, encoding="utf-8")
+    return catalogue.load(directory)
+
+
+def test_the_collections_own_catalogue_has_no_fault():
+    assert catalogue.load().faults == ()
+
+
+@pytest.mark.parametrize("kind", catalogue.KINDS)
+def test_every_file_of_the_catalogue_is_an_entry(kind):
+    files = (catalogue.builtin_directory() / kind).glob("*.yml")
+    assert sorted(path.stem for path in files) == catalogue.load().names(kind) != []
+
+
+def test_a_new_file_of_a_site_adds_an_entry(tmp_path):
+    content = f"name: ours\n{DATED}summary: ours\nsettings: [{{env: {{NCCL_DEBUG: WARN}}, when: {{fabric: [ours]}}}}]\n"
+    known = overlay(tmp_path, "fabrics", "ours", content)
+    engine = engines(lima().with_site(fabric_kind="ours").plan(known))["unified-0-rank-0"]
+    assert engine["env"]["NCCL_DEBUG"] == "WARN"
+    told = engine["provenance"]["env:NCCL_DEBUG"]
+    assert (told["layer"], told["source"]) == ("fabric", "site catalogue/fabrics/ours.yml (our bench, 2026-12-01)")
+
+
+def test_a_file_of_a_site_replaces_the_keys_that_it_states(tmp_path):
+    known = overlay(tmp_path, "hardware", "b300", f"{DATED}gpu_memory_gib: 200\n")
+    entry = known.find("hardware", "b300")
+    assert (entry["gpu_memory_gib"], entry["gpus_per_node"]) == (200, 8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "content", "words"),
+    [
+        ("hardware", "b300", "gpus_per_node: 8\n", "every entry says its source"),
+        ("hardware", "b300", f"{DATED}gpus_per_node: eight\n", "'eight' is not of type 'integer'"),
+        ("hardware", "b300", f"{DATED}gpus: 8\n", "Additional properties are not allowed"),
+        ("hardware", "b300", "name: [\n", "must be YAML"),
+        ("hardware", "b300", "- 1\n", "must be a mapping"),
+        ("engines", "vllm", f"{DATED}minimum_version: x\n", "does not match"),
+        ("fabrics", "roce", f"{DATED}name: rocky\n", "must be the file's name, roce"),
+        ("fabrics", "roce", f"{DATED}settings: [{{env: {{A: $colour}}}}]\n", "settings may refer to"),
+        ("fabrics", "roce", f"{DATED}settings: [{{env: {{A: 5 $ a day}}}}]\n", "or $$ for a plain $"),
+        ("fabrics", "roce", f"{DATED}settings: [{{when: {{weather: dry}}}}]\n", "'weather' is not one of"),
+    ],
+)
+def test_a_bad_file_of_a_site_is_refused_by_name(tmp_path, kind, name, content, words):
+    refusals = lima().plan(overlay(tmp_path, kind, name, content))["refusals"]
+    told = [f"{fault['where']} {fault['limit']} {fault['remedy']}" for fault in refusals]
+    assert any(f"site catalogue/{kind}/{name}.yml" in line and words in line for line in told), told
+
+
+@pytest.mark.parametrize(
+    ("ports", "words"),
+    [("{http: 40000}", "outside 32768-60999"), ("{http: 7655}", "keeper listens there already")],
+)
+def test_ports_that_cannot_be_kept_are_refused(tmp_path, ports, words):
+    pools = f"pools: {{unified: {{group: gpu_nodes, nodes_per_replica: {{minimum: 1, maximum: 1}}, ports: {ports}}}}}\n"
+    refusals = lima().plan(overlay(tmp_path, "profiles", "single_node_tp", DATED + pools))["refusals"]
+    assert len(refusals) == 8
+    assert words in refusals[0]["limit"]
+
+
+def test_a_port_that_a_setting_needs_must_be_declared(tmp_path):
+    settings = "settings: [{flags: {--master-port: $master_port}}]\n"
+    refusals = lima().plan(overlay(tmp_path, "profiles", "single_node_tp", DATED + settings))["refusals"]
+    assert refusals[0]["where"] == "gpu-01.master_port"
+
+
+def test_names_inside_an_object_are_filled_in(tmp_path):
+    settings = "settings: [{flags: {--x: {address: $fabric_address, ranks: [$rank, 1]}}}]\n"
+    known = overlay(tmp_path, "fabrics", "roce", DATED + settings)
+    argv = engines(lima().plan(known))["unified-0-rank-0"]["argv"]
+    assert json.loads(argv[argv.index("--x") + 1]) == {"address": "10.30.0.11", "ranks": ["0", 1]}

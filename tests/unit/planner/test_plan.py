@@ -1,0 +1,146 @@
+"""The plan as a whole: its shape, its text, and the playbook that prints it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import inventory, text
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import edit_distance, natural
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.network import endpoint
+
+from tests.unit.planner.samples import LIMA, REHEARSAL, ROOT, engines, lima, lima_in_pairs, read
+
+
+def test_lima_is_eight_replicas_of_one_node():
+    result = lima().plan()
+    assert [replica["nodes"] for replica in result["replicas"]] == [[f"gpu-0{n}"] for n in range(1, 9)]
+    assert result["router"]["backends"][7] == "http://10.30.0.18:8000"
+    assert result["checkpoint"]["bytes"] == 1560998984390
+
+
+def test_the_rehearsal_is_one_replica_over_two_nodes():
+    result = read(REHEARSAL).plan()
+    assert result["pools"] == {"unified": ["node-01", "node-02"]}
+    assert result["replicas"] == [
+        {
+            "name": "unified-0",
+            "pool": "unified",
+            "nodes": ["node-01", "node-02"],
+            "engines": ["unified-0-rank-0", "unified-0-rank-1"],
+            "endpoint": "http://10.0.0.11:8000",
+        }
+    ]
+    head, worker = engines(result).values()
+    assert (head["role"], head["ports"]) == ("head", {"http": 8000, "master": 29501})
+    assert (worker["role"], worker["ports"]) == ("worker", {})
+
+
+def test_the_digest_changes_with_the_plan():
+    assert lima().plan()["digest"] != lima().with_site(serving_max_model_len=4096).plan()["digest"]
+
+
+def test_an_image_is_pulled_by_its_digest_whatever_tag_stands_beside_it():
+    digest = f"sha256:{'a' * 64}"
+    sample = lima().with_site(serving_image=f"reg.lan:5000/vllm:now@{digest}", serving_engine_version="0.30.0")
+    assert sample.plan()["image"] == {
+        "reference": f"reg.lan:5000/vllm@{digest}",
+        "engine": "vllm",
+        "version": "0.30.0",
+    }
+
+
+def test_heads_are_taken_in_natural_order_of_names():
+    assert sorted(["gpu-10", "gpu-9", "gpu-1", "a2b", "7"], key=natural) == ["7", "a2b", "gpu-1", "gpu-9", "gpu-10"]
+
+
+@pytest.mark.parametrize(
+    ("address", "url"), [("10.0.0.1", "http://10.0.0.1:8000"), ("fd00::1", "http://[fd00::1]:8000")]
+)
+def test_an_ipv6_address_stands_in_brackets(address, url):
+    assert endpoint(address, 8000) == url
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "distance"), [("abc", "abc", 0), ("abc", "acb", 2), ("abc", "abcd", 1), ("abc", "xyzw", 3)]
+)
+def test_edit_distance_counts_up_to_its_limit(one, other, distance):
+    assert edit_distance(one, other, 2) == distance
+
+
+def test_role_variables_come_from_argument_specs(tmp_path):
+    spec = tmp_path / "replica/meta/argument_specs.yml"
+    spec.parent.mkdir(parents=True)
+    spec.write_text("argument_specs: {main: {options: {replica_image: {type: str}}}}", encoding="utf-8")
+    assert inventory.role_variables(tmp_path) == {"replica": ["replica_image"]}
+
+
+def test_the_text_draws_a_box_for_every_replica_with_its_ranks():
+    drawn = text.render(lima_in_pairs().plan(), full=False)
+    assert "┌ unified-3 ───────────────┐" in drawn
+    assert "│ gpu-08  rank 1  8 x b300 │" in drawn
+    assert "└── http://10.30.0.17:8000 ┘" in drawn
+    assert max(map(len, drawn.splitlines())) < 180
+
+
+def test_the_text_can_be_pasted_into_a_shell():
+    result = lima().plan()
+    engine = engines(result)["unified-0-rank-0"]
+    typed = text.command(engine, result["image"]["reference"]).split("\n\n", 1)[1]
+    script = typed.replace("vllm serve", "printf '%s\\n'").strip()
+    printed = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines() == engine["argv"]
+
+
+def test_nodes_that_share_a_fault_share_a_line():
+    told = text.refusals(lima().with_hosts({f"gpu-0{n}": {"gpu_count": 4} for n in range(1, 7)}).plan()["refusals"])
+    assert told.splitlines()[1].startswith("- gpu_count on gpu-01, gpu-02, gpu-03 and 3 more up to gpu-06: 4; ")
+
+
+def playbook(site: Path, *arguments: str) -> subprocess.CompletedProcess:
+    command = [Path(sys.executable).with_name("ansible-playbook"), "playbooks/plan.yml", "-i", site, *arguments]
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_playbook_prints_lima_and_changes_nothing():
+    done = playbook(LIMA, "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "8 replicas on 8 nodes, 64 GPUs" in done.stdout
+    assert "--tensor-parallel-size 8" in done.stdout
+    assert "changed=0" in done.stdout
+
+
+def test_the_playbook_writes_the_same_plan_whatever_hosts_it_is_limited_to(tmp_path):
+    plans = []
+    for name, limit in (("all", []), ("one", ["--limit", "gpu-05"])):
+        done = playbook(LIMA, "-e", "plan_format=json", "-e", f"plan_output={tmp_path / name}", *limit)
+        assert done.returncode == 0, done.stdout + done.stderr
+        plans.append(json.loads((tmp_path / name).read_text(encoding="utf-8")))
+    assert plans[0] == plans[1] == {**read(LIMA).plan()}
+
+
+def test_the_playbook_refuses_an_empty_inventory(tmp_path):
+    (tmp_path / "hosts.yml").write_text("all: {}\n", encoding="utf-8")
+    done = playbook(tmp_path)
+    assert done.returncode != 0
+    assert "- gpu_nodes: missing; the inventory needs this group" in done.stdout + done.stderr
+
+
+def test_the_playbook_names_an_undefined_variable_of_a_template(tmp_path):
+    done = playbook(
+        LIMA, "-e", '{"serving_image": "{{ nowhere }}"}', "-e", "plan_format=json", "-e", f"plan_output={tmp_path}/p"
+    )
+    assert done.returncode != 0
+    refusals = json.loads((tmp_path / "p").read_text(encoding="utf-8"))["refusals"]
+    assert [(fault["where"], "nowhere" in fault["value"]) for fault in refusals] == [("serving_image", True)]
+
+
+def test_a_deployment_refuses_a_licence_that_nobody_accepted():
+    done = playbook(LIMA, "-e", "plan_for_deploy=true")
+    assert done.returncode != 0
+    assert "licence_accepted_by: missing" in done.stdout + done.stderr

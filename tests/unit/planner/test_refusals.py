@@ -1,0 +1,226 @@
+"""Each kind of refusal once: what it names, and what it advises."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import Unresolved
+
+from tests.unit.planner.samples import ABSENT, builtin, lima, lima_in_pairs
+
+HEX = "f" * 64
+HUB = "https://huggingface.co"
+
+
+def site(**values):
+    return lambda: lima().with_site(**values)
+
+
+def node(**values):
+    return lambda: lima().with_hosts({"gpu-03": values})
+
+
+def overrides(**values):
+    return site(serving_overrides=values)
+
+
+def pair(**values):
+    return lambda: lima_in_pairs().with_hosts({"gpu-04": values})
+
+
+# what is wrong: (the site, where the refusal points, what it must say)
+CASES = {
+    "unknown profile": (site(serving_profile="single_node_pt"), "serving_profile", "did you mean single_node_tp?"),
+    "unknown model": (site(serving_model="kimi-k2"), "serving_model", "did you mean kimi-k3?"),
+    "unknown fabric": (site(fabric_kind="rocee"), "fabric_kind", "did you mean roce?"),
+    "unknown feature": (site(serving_features=["reasonin"]), "serving_features", "did you mean reasoning?"),
+    "unknown GPU": (node(gpu_model="b30"), "gpu-03.gpu_model", "did you mean b300?"),
+    "missing site variable": (site(serving_profile=ABSENT), "serving_profile", "must be declared"),
+    "missing node variable": (node(gpu_model=ABSENT), "gpu-03.gpu_model", "write gpu_model: b300"),
+    "missing address": (node(fabric_address=ABSENT), "gpu-03.fabric_address", "must be declared"),
+    "missing interface": (node(fabric_interface=ABSENT), "gpu-03.fabric_interface", "must be declared"),
+    "missing GPU count": (node(gpu_count=ABSENT), "gpu-03.gpu_count", "must be declared"),
+    "misspelt site variable": (site(serving_profil="x"), "serving_profil", "write serving_profile"),
+    "misspelt node variable": (node(fabric_adress="x"), "gpu-03.fabric_adress", "write fabric_address"),
+    "two values for one site": (node(site_name="cusco"), "gpu-03.site_name", "declare it once"),
+    "template without its variable": (
+        site(serving_image=Unresolved("'tag' is undefined")),
+        "serving_image",
+        "define what it uses",
+    ),
+    "no nodes group": (lambda: lima().with_groups(gpu_nodes=ABSENT), "gpu_nodes", "add gpu_nodes"),
+    "empty nodes group": (lambda: lima().with_groups(gpu_nodes=[]), "gpu_nodes", "put a host into gpu_nodes"),
+    "no service host": (lambda: lima().with_groups(service_hosts=[]), "service_hosts", "put a host"),
+    "text for a number": (node(gpu_count="8"), "gpu-03.gpu_count", "leave the quotes out"),
+    "number for text": (site(serving_engine_version=0.29), "serving_engine_version", "put it in quotes"),
+    "yes for a number": (site(serving_max_model_len=True), "serving_max_model_len", "a whole number"),
+    "text for a list": (site(serving_features="reasoning"), "serving_features", "must be a list"),
+    "number too small": (site(serving_max_model_len=0), "serving_max_model_len", "must be 1 or more"),
+    "site name": (site(site_name="Lima 1"), "site_name", "lower-case"),
+    "GPUs that the hardware has not": (node(gpu_count=7), "gpu-03.gpu_count", "a node of b300 has 8"),
+    "replicas that do not come out even": (
+        site(serving_profile="multi_node_tp", serving_nodes_per_replica=3),
+        "serving_nodes_per_replica",
+        "add 1 node(s) to the group or take 2 away",
+    ),
+    "several nodes for a single node": (site(serving_nodes_per_replica=2), "serving_nodes_per_replica", "has 1 node"),
+    "one node for several": (
+        site(serving_profile="multi_node_tp", serving_nodes_per_replica=1),
+        "serving_nodes_per_replica",
+        "at least 2",
+    ),
+    "unlike nodes in a replica": (pair(gpu_model="cpu"), "gpu-04.gpu_model", "must be like its head gpu-03"),
+    "fabric without its devices": (pair(rdma_devices=ABSENT), "gpu-04.rdma_devices", "[mlx5_0, mlx5_1]"),
+    "fabric without its GID": (pair(gid_index=ABSENT), "gpu-04.gid_index", "roce.yml needs it"),
+    "one address twice": (node(fabric_address="10.30.0.11"), "gpu-03.fabric_address", "gpu-01 has it too"),
+    "address by name": (node(fabric_address="gpu-03.lan"), "gpu-03.fabric_address", "numeric"),
+    "address with a prefix length": (node(fabric_address="10.30.0.13/24"), "gpu-03.fabric_address", "numeric"),
+    "wildcard address": (node(fabric_address="0.0.0.0"), "gpu-03.fabric_address", "unspecified"),
+    "loopback address": (node(fabric_address="::1"), "gpu-03.fabric_address", "loopback"),
+    "link-local address": (node(fabric_address="fe80::1"), "gpu-03.fabric_address", "link-local"),
+    "interface": (node(fabric_interface="eth0 eth1"), "gpu-03.fabric_interface", "one interface"),
+    "checkpoint on the root": (site(checkpoint_path="/"), "checkpoint_path", "root of the filesystem"),
+    "checkpoint on a relative path": (site(checkpoint_path="srv/models"), "checkpoint_path", "absolute"),
+    "checkpoint above itself": (site(checkpoint_path="/srv/../etc"), "checkpoint_path", "single slashes"),
+    "checkpoint in a system directory": (site(checkpoint_path="/usr/share/x"), "checkpoint_path", "operating system"),
+    "checkpoint on a system directory": (site(checkpoint_path="/var/"), "checkpoint_path", "operating system"),
+    "no origin": (site(checkpoint_origins=[]), "checkpoint_origins", "at least one origin"),
+    "unknown origin": (
+        site(checkpoint_origins=[{"kind": "http", "url": HUB}]),
+        "checkpoint_origins[0].kind",
+        "from a hub only",
+    ),
+    "origin without a URL": (site(checkpoint_origins=[{"kind": "hub"}]), "checkpoint_origins[0]", "kind and url"),
+    "origin with a bad URL": (
+        site(checkpoint_origins=[{"kind": "hub", "url": "ftp://hub"}]),
+        "checkpoint_origins[0].url",
+        "http(s)://HOST",
+    ),
+    "origin with a password": (
+        site(checkpoint_origins=[{"kind": "hub", "url": "https://me:word@hub.lan"}]),
+        "checkpoint_origins[0].url",
+        "no secret",
+    ),
+    "branch for a revision": (site(serving_model_revision="main"), "serving_model_revision", "40 lower-case hex"),
+    "malformed image": (site(serving_image="docker://x y"), "serving_image", "NAME[:TAG]@sha256:HEX"),
+    "malformed digest": (site(serving_image="a.b/c@sha256:12"), "serving_image", "64 lower-case hex"),
+    "image of unknown version": (site(serving_image=f"a.b/c@sha256:{HEX}"), "serving_engine_version", "must say"),
+    "image of another version": (site(serving_engine_version="0.30.0"), "serving_engine_version", "holds 0.29.0"),
+    "version that is none": (
+        site(serving_image=f"a.b/c@sha256:{HEX}", serving_engine_version="latest"),
+        "serving_engine_version",
+        "a version number",
+    ),
+    "engine too old": (site(serving_image="vllm/vllm-openai:kimi-k3"), "serving_image", "0.27.1 or newer"),
+    "image for other hardware": (node(gpu_model="cpu", gpu_count=1), "gpu-03.gpu_model", "image is for cuda"),
+    "overrides of another shape": (overrides(flag={}), "serving_overrides", "has flags and env"),
+    "flags as a list": (overrides(flags=["--x"]), "serving_overrides.flags", "must be a mapping"),
+    "flag in its short form": (overrides(flags={"-tp": 8}), "serving_overrides.flags.-tp", "long form"),
+    "flag with underscores": (overrides(flags={"--max_x": 8}), "serving_overrides.flags.--max_x", "--like-this"),
+    "flag set to false": (overrides(flags={"--x": False}), "serving_overrides.flags.--x", "null takes one away"),
+    "flag of the plan": (overrides(flags={"--port": 1}), "serving_overrides.flags.--port", "the plan computes it"),
+    "flag of the layout": (
+        overrides(flags={"--data-parallel-size": 2}),
+        "serving_overrides.flags.--data-parallel-size",
+        "serving_profile decide",
+    ),
+    "secret flag": (overrides(flags={"--api-key": "x"}), "serving_overrides.flags.--api-key", "no secret"),
+    "secret variable": (overrides(env={"HF_TOKEN": "x"}), "serving_overrides.env.HF_TOKEN", "no secret"),
+    "variable in small letters": (overrides(env={"a": 1}), "serving_overrides.env.a", "LIKE_THIS"),
+    "variable set to true": (overrides(env={"A": True}), "serving_overrides.env.A", "text or a number"),
+    "endless start": (
+        overrides(env={"VLLM_ENGINE_READY_TIMEOUT_S": "long"}),
+        "serving_overrides.env.VLLM_ENGINE_READY_TIMEOUT_S",
+        "whole seconds",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_fault_is_refused_with_its_place_and_its_remedy(case):
+    sample, where, words = CASES[case]
+    result = sample().plan()
+    told = [fault for fault in result["refusals"] if fault["where"] == where]
+    assert any(words in f"{fault['limit']} {fault['remedy']}" for fault in told), result["refusals"]
+    assert (result["digest"], result["nodes"]) == (None, {})
+
+
+def test_weights_larger_than_the_memory_of_a_replica_are_refused():
+    known = builtin()
+    small = dict(known.entries["hardware"])
+    entry = small["b300"]
+    small["b300"] = type(entry)(entry.kind, entry.name, entry.file, {**entry.data, "gpu_memory_gib": 178})
+    result = lima().plan(type(known)({**known.entries, "hardware": small}))
+    assert result["refusals"][0]["limit"] == "one b300 holds 178 GiB"
+
+
+def test_all_faults_come_in_one_answer_the_sites_first_then_node_by_node():
+    changes = {"gpu-02": {"gpu_count": 4}, "gpu-08": {"fabric_address": "::"}, "gpu-01": {"gpu_model": "b3"}}
+    result = lima().with_site(checkpoint_path="/", serving_model="k3").with_hosts(changes).plan()
+    assert [fault["where"] for fault in result["refusals"]] == [
+        "checkpoint_path",
+        "serving_model",
+        "gpu-01.gpu_model",
+        "gpu-02.gpu_count",
+        "gpu-08.fabric_address",
+    ]
+
+
+def test_a_site_that_says_nothing_hears_everything_it_must_say():
+    empty = type(lima())({}, {"all": [], "ungrouped": []})
+    places = {fault["where"] for fault in empty.plan()["refusals"]}
+    assert {"gpu_nodes", "service_hosts", "serving_profile", "checkpoint_origins"} <= places
+
+
+def test_a_password_in_an_origin_is_not_repeated():
+    origins = [
+        {"kind": "hub", "url": "https://me:word@hub.lan", "token": "word"},
+        {"kind": "hub", "url": "http://me:word@h"},
+    ]
+    assert "word" not in str(
+        [fault["value"] for fault in lima().with_site(checkpoint_origins=origins).plan()["refusals"]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "where", "remedy"),
+    [
+        ({"licence_accepted_by": " "}, "licence_accepted_by", "write who accepts it"),
+        (
+            {"serving_image": "vllm/vllm-openai:v0.29.0"},
+            "serving_image",
+            "write docker.io/vllm/vllm-openai:v0.29.0@sha256:c2914767605584b6",
+        ),
+    ],
+)
+def test_what_only_a_deployment_minds_is_a_warning_in_the_plan(change, where, remedy):
+    result = lima().with_site(**change).plan()
+    assert result["refusals"] == []
+    assert [fault["where"] for fault in result["deploy_refusals"]] == [where]
+    assert result["deploy_refusals"][0]["remedy"].startswith(remedy)
+    assert result["deploy_refusals"][0] in result["warnings"]
+
+
+def test_an_unknown_commit_is_a_warning():
+    result = lima().with_site(serving_model_revision="0" * 40).plan()
+    assert [fault["where"] for fault in result["warnings"]] == ["serving_model_revision"]
+
+
+def test_another_unknown_name_with_a_known_prefix_is_a_warning():
+    result = lima().with_site(serving_colour="blue", colour="blue").plan()
+    assert [fault["where"] for fault in result["warnings"]] == ["serving_colour"]
+
+
+def test_names_of_role_variables_are_known_and_their_misspellings_refused():
+    sample = lima().with_site(replica_image="x", replica_imgae="x", replica_colour="x")
+    sample.roles = {"replica": ["replica_image"]}
+    result = sample.plan()
+    assert [(fault["where"], fault["remedy"]) for fault in result["refusals"]] == [
+        ("replica_imgae", "write replica_image")
+    ]
+    assert [fault["where"] for fault in result["warnings"]] == ["replica_colour"]
+
+
+@pytest.mark.parametrize("name", ["ansible_hosts", "group_names", "inventory_file", "_gpu_mode", "proxy"])
+def test_names_that_are_ansibles_or_strangers_are_not_judged(name):
+    result = lima().with_site(**{name: "x"}).plan()
+    assert (result["refusals"], result["warnings"]) == ([], [])
