@@ -98,4 +98,4 @@ def environment() -> dict[str, str]:
     """ansible-playbook of this Python environment; host keys checked, which the runner turns off by default."""
     programs = str(Path(sys.executable).parent)
     path = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-    return {"PATH": f"{programs}:{path}", "ANSIBLE_HOST_KEY_CHECKING": "True", "ANSIBLE_FORCE_COLOR": "False"}
+    return {"PATH": f"{programs}:{path}", "ANSIBLE_HOST_KEY_CHECKING": "True", "ANSIBLE_NOCOLOR": "True"}

@@ -14,11 +14,11 @@ Say = Callable[[str], None]
 IMAGE_NAME = "vllm/vllm-openai-cpu"
 
 
-def up(site: Site, engine: Engine, hosts: list[tuple[str, str]], *, fresh: bool = False) -> tuple[State, bool]:
-    """Start the hosts, or keep those that run already. Returns the state and whether the site is new."""
+def up(site: Site, engine: Engine, hosts: list[tuple[str, str]], *, fresh: bool = False) -> State:
+    """Start the hosts, or keep those that run already as this checkout would start them."""
     state = State.load(site.state_file)
     if not fresh and state and is_current(site, engine, state, hosts):
-        return state, False
+        return state
     down(site, keep_logs=True)
     subnet = network.choose(engine, site)
     wanted = {role: images.image(role) for role in images.ROLES}
@@ -34,7 +34,7 @@ def up(site: Site, engine: Engine, hosts: list[tuple[str, str]], *, fresh: bool 
     inventory.write(site, state.hosts, None)
     state.ready = True
     state.save(site.state_file)
-    return state, True
+    return state
 
 
 def is_current(site: Site, engine: Engine, state: State, hosts: list[tuple[str, str]]) -> bool:

@@ -48,7 +48,7 @@ class Session:
         if "model" in results:
             self._check_revision(results["model"]["commit"])
         self._stage("start", "The hosts of the site")
-        state, _new = life.up(self.site, self.engine, self.hosts, fresh=self.fresh)
+        state = life.up(self.site, self.engine, self.hosts, fresh=self.fresh)
         if "engine" in results:
             self._stage("push", "The engine image to the registry of the site")
             life.fill(self.site, self.engine, state, results["engine"])
