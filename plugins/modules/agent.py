@@ -29,7 +29,7 @@ attributes:
     description: Says which files would change.
     support: full
   diff_mode:
-    description: Shows the code that changes.
+    description: Shows which files change, by their hashes.
     support: full
 """
 
@@ -46,6 +46,7 @@ path:
   returned: always
 """
 
+import hashlib
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
@@ -54,19 +55,11 @@ from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.store impo
 FOLDER = Path("/usr/lib/kimi-k3")
 
 
-def difference(folder, files):
-    """Diffs of all files that are not as wanted: those that differ, are missing, or are not the agent's."""
-    present = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.py")}
-    return [
-        {
-            "before_header": f"{folder}/{name}",
-            "after_header": f"{folder}/{name}",
-            "before": present.get(name, ""),
-            "after": files.get(name, ""),
-        }
-        for name in sorted({*present, *files})
-        if present.get(name) != files.get(name)
-    ]
+def listing(files):
+    """One line a file, its content by hash: enough to see what differs."""
+    return "".join(
+        f"{name} sha256:{hashlib.sha256(text.encode()).hexdigest()}\n" for name, text in sorted(files.items())
+    )
 
 
 def write(folder, files):
@@ -88,11 +81,13 @@ def main():
         },
         supports_check_mode=True,
     )
-    folder = FOLDER / module.params["name"]
-    diff = difference(folder, module.params["files"])
-    if diff and not module.check_mode:
-        write(folder, module.params["files"])
-    module.exit_json(changed=bool(diff), diff=diff, path=str(folder))
+    folder, wanted = FOLDER / module.params["name"], module.params["files"]
+    present = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.py")}
+    if present != wanted and not module.check_mode:
+        write(folder, wanted)
+    headers = {"before_header": str(folder), "after_header": str(folder)}
+    diff = {"before": listing(present), "after": listing(wanted), **headers}
+    module.exit_json(changed=present != wanted, diff=diff, path=str(folder))
 
 
 if __name__ == "__main__":
