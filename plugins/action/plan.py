@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ansible.errors import AnsibleError
+from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import catalogue, inventory, text
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.plan import plan
@@ -45,10 +45,13 @@ class ActionModule(ActionBase):
         return {**result, **{key: value for key, value in content.items() if key != "warnings"}}
 
     def _print(self, lines: str, file: str | None) -> None:
-        if file:
-            Path(file).write_text(f"{lines}\n", encoding="utf-8")
-        else:
+        if not file:
             self._display.display(lines)
+            return
+        try:
+            Path(file).write_text(f"{lines}\n", encoding="utf-8")
+        except OSError as error:
+            raise AnsibleActionFail(f"plan_output {file}: {error.strerror}; name a file that can be written") from None
 
     def _plan(self, task_vars: dict) -> dict:
         site, nodes, faults = inventory.split(self._host_variables(task_vars))

@@ -27,7 +27,7 @@ def memory_faults(site: Site, replica: Replica) -> Iterator[Fault]:
     if seen and seen["weights_gib_per_gpu"] >= seen["usable_gib_per_gpu"]:
         yield Fault(
             "serving_profile",
-            f"{site.profile.name}: {seen['weights_gib_per_gpu']} GiB per GPU in {replica.name}",
+            f"{site.profile.name}: {seen['weights_gib_per_gpu']} GiB per GPU with {replica.gpus} GPUs a replica",
             f"one {replica.head.hardware.name} holds {seen['usable_gib_per_gpu']} GiB",
             "give a replica more nodes (serving_nodes_per_replica), or choose another serving_profile",
         )
