@@ -38,14 +38,22 @@ def _hosts(say: Say) -> dict[str, Any]:
 
 
 def _engine(say: Say) -> dict[str, Any]:
-    layout = importlib.import_module("rehearsal.engine").build(say)
+    builder = importlib.import_module("rehearsal.engine")
+    try:
+        layout = builder.build(say)
+    except builder.BuildError as error:
+        raise RehearsalError(str(error)) from error
     if not Path(layout.path).is_relative_to(ENGINE_CACHE):
         raise RehearsalError(f"the engine image is in {layout.path}: it must be below {ENGINE_CACHE}")
     return {"path": str(layout.path), "digest": layout.digest, "version": layout.version}
 
 
 def _model(_say: Say) -> dict[str, Any]:
-    return {"commit": importlib.import_module("rehearsal.model.build").build(HUB_CACHE)}
+    builder = importlib.import_module("rehearsal.model.build")
+    try:
+        return {"commit": builder.build(HUB_CACHE)}
+    except ValueError as error:
+        raise RehearsalError(str(error)) from error
 
 
 _BUILDERS = {"hosts": _hosts, "engine": _engine, "model": _model}

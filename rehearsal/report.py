@@ -39,9 +39,17 @@ def success(console: Console, site: Site, spent: dict[str, float]) -> None:
 
 def failure(console: Console, status: str, failures: list[Failure]) -> None:
     console.print(f"\n[bold red]deploy.yml: {status}[/]")
+    for (stage, task, message), hosts in together(failures).items():
+        console.print(f"[bold]{stage} | {escape(task)} | {escape(', '.join(hosts))}[/]")
+        console.print(escape(message), soft_wrap=True)
+
+
+def together(failures: list[Failure]) -> dict[tuple[str, str, str], list[str]]:
+    """Hosts by (stage, task, message): a fault that many hosts share is told once."""
+    grouped: dict[tuple[str, str, str], list[str]] = {}
     for item in failures:
-        console.print(f"[bold]{item.stage} | {escape(item.task)} | {escape(item.host)}[/]")
-        console.print(escape(item.message), soft_wrap=True)
+        grouped.setdefault((item.stage, item.task, item.message), []).append(item.host)
+    return grouped
 
 
 def farewell(console: Console, site: Site) -> None:
