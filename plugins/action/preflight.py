@@ -13,13 +13,13 @@ class ActionModule(ActionBase):
     """Reads registered results of all hosts; connects to nothing. Options are described in modules/preflight.py."""
 
     TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(("hosts", "results"))
+    _VALID_ARGS = frozenset(("hosts", "results", "plan"))
     _requires_connection = False
 
     def run(self, tmp=None, task_vars=None):
         """The faults of all hosts, as a failure where there are any."""
         hostvars = task_vars["hostvars"]
-        rows = []
+        rows = faults.split_replicas(self._task.args.get("plan", {}), self._task.args["hosts"])
         for host in self._task.args["hosts"]:
             results = [hostvars[host].get(name) or {} for name in self._task.args["results"]]
             rows += faults.of_host(host, results)

@@ -25,6 +25,9 @@ options:
     type: list
     elements: str
     required: true
+  plan:
+    description: The plan. With it, a run that touches only a part of a replica's nodes is refused.
+    type: dict
 attributes:
   check_mode:
     description: Reads only.

@@ -25,6 +25,23 @@ def of_host(host, results):
     ]
 
 
+def split_replicas(plan, hosts):
+    """Rows for replicas of which a run touches some nodes and not others: half a replica cannot be changed."""
+    rows = []
+    for replica in plan.get("replicas", ()):
+        left_out = [node for node in replica["nodes"] if node not in hosts]
+        if left_out and len(left_out) < len(replica["nodes"]):
+            rows.append(
+                {
+                    "where": f"--limit, replica {replica['name']}",
+                    "value": f"leaves out {', '.join(left_out)}",
+                    "limit": f"all of {', '.join(replica['nodes'])}, or none: they start and stop together",
+                    "remedy": f"--limit {','.join(replica['nodes'])},service_hosts",
+                }
+            )
+    return rows
+
+
 def message(rows):
     """One paragraph a fault, equal ones once."""
     lines = [f"{row['where']}: {row['value']!s}; needed: {row['limit']}; remedy: {row['remedy']}" for row in rows]
