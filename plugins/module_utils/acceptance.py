@@ -22,8 +22,12 @@ def models(endpoint, model, timeout):
     """The served names; Refused where `model` is not among them."""
     names = [row["id"] for row in _ask(endpoint + "/v1/models", None, timeout)["data"]]
     if model not in names:
-        raise Refused("GET /v1/models", "a model named %s" % model, ", ".join(names) or "none",
-                      "set serving_model to what the engine serves, or deploy again")
+        raise Refused(
+            "GET /v1/models",
+            f"a model named {model}",
+            ", ".join(names) or "none",
+            "set serving_model to what the engine serves, or deploy again",
+        )
     return names
 
 
@@ -66,8 +70,12 @@ def accept(endpoint, model, prompt, expected="", max_tokens=256, timeout=120):
     answers["POST /v1/chat/completions, streamed"] = streamed(endpoint, body, timeout)
     for asked, answer in answers.items():
         if not re.search(expected, answer):
-            raise Refused(asked, "an answer that matches %r" % expected, answer,
-                          "verify the checkpoint (checkpoint.yml) and the engine's arguments")
+            raise Refused(
+                asked,
+                f"an answer that matches {expected!r}",
+                answer,
+                "verify the checkpoint (checkpoint.yml) and the engine's arguments",
+            )
     seconds = round(time.monotonic() - began, 2)
     return {"endpoint": endpoint, "models": names, "answer": next(iter(answers.values())), "seconds": seconds}
 
@@ -76,8 +84,12 @@ def _ask(url, body, timeout):
     try:
         return readiness.fetch_json(url, body, timeout)
     except urllib.error.HTTPError as error:
-        raise Refused(url, "HTTP 200", "HTTP %d: %s" % (error.code, error.read(400).decode("utf-8", "replace")),
-                      "read the head's log") from error
+        raise Refused(
+            url,
+            "HTTP 200",
+            "HTTP {}: {}".format(error.code, error.read(400).decode("utf-8", "replace")),
+            "read the head's log",
+        ) from error
 
 
 def _request(url, body):
@@ -96,5 +108,4 @@ def _text(message):
 def _whole(asked, text, finish):
     if text and finish in ("stop", "length"):
         return text
-    raise Refused(asked, "text that ends with stop or length", "%r, ended by %s" % (text, finish),
-                  "read the head's log")
+    raise Refused(asked, "text that ends with stop or length", f"{text!r}, ended by {finish}", "read the head's log")

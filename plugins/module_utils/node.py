@@ -14,7 +14,7 @@ from .keeper import systemd
 def os_release(text):
     """Name and major version as /etc/os-release gives them: `debian 13`, `rhel 9`."""
     pairs = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    return "%s %s" % (pairs.get("ID", "").strip('"'), pairs.get("VERSION_ID", "").strip('"').split(".")[0])
+    return "{} {}".format(pairs.get("ID", "").strip('"'), pairs.get("VERSION_ID", "").strip('"').split(".")[0])
 
 
 def listening_ports(text):
@@ -54,25 +54,30 @@ def fabric_faults(address, interface, runner=systemd.run):
         return []
     holders = [name for name, addresses in found.items() if address in addresses]
     remedy = (
-        "declare fabric_interface: %s" % holders[0]
+        f"declare fabric_interface: {holders[0]}"
         if holders
-        else "declare one of: %s" % "; ".join(
-            "fabric_interface: %s, fabric_address: %s" % (name, each)
-            for name, addresses in sorted(found.items()) if name != "lo"
-            for each in addresses if not each.startswith("fe80")
+        else "declare one of: {}".format(
+            "; ".join(
+                f"fabric_interface: {name}, fabric_address: {each}"
+                for name, addresses in sorted(found.items())
+                if name != "lo"
+                for each in addresses
+                if not each.startswith("fe80")
+            )
         )
     )
-    return [_row("fabric_address", "%s on %s" % (address, interface), "an address of that interface", remedy)]
+    return [_row("fabric_address", f"{address} on {interface}", "an address of that interface", remedy)]
 
 
 def port_faults(ports, own_pattern="kimi-k3-*", runner=systemd.run):
     """Ports that another program holds. Where our own services run, the ports are theirs."""
-    if runner(["systemctl", "list-units", "--quiet", "--plain", "--no-legend", "--state=active", own_pattern],
-              check=False).strip():
+    if runner(
+        ["systemctl", "list-units", "--quiet", "--plain", "--no-legend", "--state=active", own_pattern], check=False
+    ).strip():
         return []
     taken = listening_ports(_read("/proc/net/tcp")) | listening_ports(_read("/proc/net/tcp6"))
     return [
-        _row("port", port, "free", "end the program that listens there (ss -lntp 'sport = :%d')" % port)
+        _row("port", port, "free", f"end the program that listens there (ss -lntp 'sport = :{port}')")
         for port in sorted(set(ports) & taken)
     ]
 

@@ -40,9 +40,9 @@ def generates(endpoint, model, fetch=fetch_json):
         answer = fetch(endpoint + "/v1/completions", body)
         return bool(answer["choices"]), ""
     except urllib.error.HTTPError as error:
-        return False, "HTTP %d from %s/v1/completions" % (error.code, endpoint)
+        return False, f"HTTP {error.code} from {endpoint}/v1/completions"
     except (OSError, ValueError, KeyError, TypeError) as error:
-        return False, "%s: %s" % (endpoint, getattr(error, "reason", error))
+        return False, "{}: {}".format(endpoint, getattr(error, "reason", error))
 
 
 class Waiter:
@@ -59,35 +59,34 @@ class Waiter:
     def wait(self):
         """Seconds until the first generation; NotReady as soon as it cannot come, or when the budget is spent."""
         began = self.clock.monotonic()
-        reason = "no try yet"
         while True:
-            waited = self.clock.monotonic() - began
+            waited = int(self.clock.monotonic() - began)
             self._own(waited)
             self._peers(waited)
             ready, reason = generates(self.engine["endpoint"], self.engine["model"], self.fetch)
             if ready:
                 return round(self.clock.monotonic() - began, 1)
             if waited > self.engine["ready_seconds"]:
-                self._fail("gave no token within %d s; last try: %s" % (self.engine["ready_seconds"], reason))
+                self._fail(f"gave no token within {self.engine['ready_seconds']} s; last try: {reason}")
             self.clock.sleep(1)
 
     def _own(self, waited):
         state = self.show(self.engine["unit"])
         phase = systemd.phase(state)
         if phase == "down":
-            self._fail("ended while loading, after %d s: %s" % (waited, systemd.ending(state)))
+            self._fail(f"ended while loading, after {waited} s: {systemd.ending(state)}")
         if phase == "up":
             self.invocation = self.invocation or state["InvocationID"]
         if self.invocation not in (None, state["InvocationID"]):
-            self._fail("ended while loading, after %d s, and systemd started it again" % waited)
+            self._fail(f"ended while loading, after {waited} s, and systemd started it again")
 
     def _fail(self, what):
         """The answer an operator needs: who, why, what it said last, what to do."""
         unit = self.engine["unit"]
+        lines = "\n".join("  " + line for line in self.lines(unit)) or "  (none)"
         raise NotReady(
-            "engine %s %s\nlast lines of its log:\n%s\nremedy: correct what the log names, then deploy again; "
-            "the whole log: journalctl -u %s"
-            % (self.engine["name"], what, "\n".join("  " + line for line in self.lines(unit)) or "  (none)", unit)
+            f"engine {self.engine['name']} {what}\nlast lines of its log:\n{lines}\n"
+            f"remedy: correct what the log names, then deploy again; the whole log: journalctl -u {unit}"
         )
 
     def _peers(self, waited):
@@ -100,6 +99,6 @@ class Waiter:
             first = self.peer_invocations.setdefault(peer["engine"], seen["invocation"])
             if seen["phase"] == "down" or seen["invocation"] != first:
                 raise NotReady(
-                    "engine %s waits for engine %s on %s, which ended after %d s (%s)\nremedy: read the failure of %s"
-                    % (self.engine["name"], peer["engine"], peer["node"], waited, seen["ending"], peer["node"])
+                    f"engine {self.engine['name']} waits for engine {peer['engine']} on {peer['node']}, which ended "
+                    f"after {waited} s ({seen['ending']})\nremedy: read the failure of {peer['node']}"
                 )

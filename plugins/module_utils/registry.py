@@ -62,22 +62,28 @@ def fault(reference, insecure=()):
     """None where the registry holds the image; else {where, value, limit, remedy}."""
     registry, name, digest = split(reference)
     scheme = "http" if registry in insecure else "https"
-    url = "%s://%s/v2/%s/manifests/%s" % (scheme, registry, name, digest)
+    url = f"{scheme}://{registry}/v2/{name}/manifests/{digest}"
     try:
         status, challenge = ask(url)
         if status == 401:
             status, _ = ask(url, anonymous_token(challenge))
     except (OSError, ValueError) as error:
-        return _row(reference, "the registry %s answers" % registry, "%s: check name, port, proxy and firewall from "
-                    "this node" % getattr(error, "reason", error))
+        return _row(
+            reference,
+            f"the registry {registry} answers",
+            "{}: check name, port, proxy and firewall from this node".format(getattr(error, "reason", error)),
+        )
     if status == 200:
         return None
     if status == 404:
-        return _row(reference, "an image that %s holds" % registry, "push it there, or correct the digest")
+        return _row(reference, f"an image that {registry} holds", "push it there, or correct the digest")
     if status in (401, 403):
-        return _row(reference, "an image that %s gives without a login" % registry,
-                    "use a mirror that this node may read (HTTP %d)" % status)
-    return _row(reference, "the registry %s answers 200" % registry, "it answered HTTP %d: look at its log" % status)
+        return _row(
+            reference,
+            f"an image that {registry} gives without a login",
+            f"use a mirror that this node may read (HTTP {status})",
+        )
+    return _row(reference, f"the registry {registry} answers 200", f"it answered HTTP {status}: look at its log")
 
 
 def _row(value, limit, remedy):

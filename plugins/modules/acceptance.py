@@ -92,15 +92,25 @@ def main():
         module.exit_json(changed=False, answer="", models=[], seconds=0.0, endpoint=given["endpoint"])
     try:
         seen = acceptance.accept(
-            given["endpoint"], given["model"], given["prompt"], given["expected"],
-            given["max_tokens"], given["timeout_seconds"],
+            given["endpoint"],
+            given["model"],
+            given["prompt"],
+            given["expected"],
+            given["max_tokens"],
+            given["timeout_seconds"],
         )
     except acceptance.Refused as refused:
-        module.fail_json(msg="%s at %s: expected %s; came %s; remedy: %s" % (
-            refused.args[0], given["endpoint"], refused.args[1], refused.args[2], refused.args[3]))
+        module.fail_json(
+            msg="{} at {}: expected {}; came {}; remedy: {}".format(
+                refused.args[0], given["endpoint"], refused.args[1], refused.args[2], refused.args[3]
+            )
+        )
     except OSError as error:
-        module.fail_json(msg="%s does not answer: %s; remedy: run serve.yml, and check that this host reaches the "
-                         "fabric" % (given["endpoint"], error))
+        module.fail_json(
+            msg="{} does not answer: {}; remedy: run serve.yml, and check that this host reaches the fabric".format(
+                given["endpoint"], error
+            )
+        )
     module.exit_json(changed=False, **seen)
 
 

@@ -105,8 +105,8 @@ def main():
         ended = systemd.show(name)
         lines = "\n".join("  " + line for line in systemd.last_lines(name))
         module.fail_json(
-            msg="%s did not obey (%s): %s\nlast lines of its log:\n%s\nremedy: correct what the log names, run again; "
-            "the whole log: journalctl -u %s" % (name, systemd.ending(ended), error, lines or "  (none)", name)
+            msg="{} did not obey ({}): {}\nlast lines of its log:\n{}\nremedy: correct what the log names, run again; "
+            "the whole log: journalctl -u {}".format(name, systemd.ending(ended), error, lines or "  (none)", name)
         )
     before, after = systemd.command_of(state), module.params["command"]
     diff = {"before": "\n".join(before) + "\n", "after": "\n".join(after) + "\n"} if changed and after else None

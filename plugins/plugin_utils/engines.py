@@ -34,7 +34,9 @@ def engines_of(plan: dict, node: str, manifest_digest: str, keeper_port: int = 7
 
 
 def _record(plan, engine, manifest_digest, keeper_port):
-    others = [other for other in _all(plan) if other["replica"] == engine["replica"] and other["name"] != engine["name"]]
+    others = [
+        other for other in _all(plan) if other["replica"] == engine["replica"] and other["name"] != engine["name"]
+    ]
     release = release_of(plan, engine["replica"], manifest_digest)
     unit = f"kimi-k3-engine@{engine['name']}.service"
     head = next(other for other in [engine, *others] if other["rank"] == 0)
@@ -46,7 +48,11 @@ def _record(plan, engine, manifest_digest, keeper_port):
         "members": sorted({other["node"] for other in others} | {engine["node"]}),
         "release": release,
         "service": {"name": unit, "command": command(plan, engine, release)},
-        "watched": {"name": engine["name"], "unit": unit, "head": _peer(head, keeper_port) if head is not engine else None},
+        "watched": {
+            "name": engine["name"],
+            "unit": unit,
+            "head": _peer(head, keeper_port) if head is not engine else None,
+        },
         "endpoint": engine["endpoint"],
         "model": plan["model"]["served_name"],
         "ready_seconds": engine["ready_seconds"],

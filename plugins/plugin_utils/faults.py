@@ -8,16 +8,10 @@ from __future__ import annotations
 
 def of_host(host, results):
     """Rows of one host's registered results; an unreachable host is one row, whatever else was asked of it."""
-    for result in results:
-        if result.get("unreachable"):
-            return [
-                {
-                    "where": host,
-                    "value": "unreachable",
-                    "limit": "every node answers over ssh",
-                    "remedy": f"{str(result.get('msg', '')).strip()}: see to the host, its address (ansible_host) or key",
-                }
-            ]
+    lost = next((result for result in results if result.get("unreachable")), None)
+    if lost:
+        remedy = f"{str(lost.get('msg', '')).strip()}: see to the host, its address (ansible_host) or its key"
+        return [{"where": host, "value": "unreachable", "limit": "every host answers over ssh", "remedy": remedy}]
     return [
         {**row, "where": row["where"] if result.get("of_site") else f"{host}: {row['where']}"}
         for result in results

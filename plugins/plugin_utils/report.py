@@ -11,7 +11,10 @@ from .engines import release_of
 def report(plan: dict, manifest_digest: str, ready: dict[str, dict], seen: list[dict]) -> dict:
     """Plain data. `ready` is each node's registered wait, `seen` the registered questions of each asking host."""
     load = {
-        row["item"]["name"]: row.get("seconds") for result in ready.values() for row in result.get("results", []) if "item" in row
+        row["item"]["name"]: row.get("seconds")
+        for result in ready.values()
+        for row in result.get("results", [])
+        if "item" in row
     }
     engines = [
         {

@@ -103,7 +103,7 @@ def watch(engine, pairing):
     own = running(look(engine["unit"]))
     head = running(ask(engine["head"]["keeper"]).get(engine["head"]["engine"]))
     if pairing.must_restart(own, head):
-        print("the head of %s was started again: starting %s again" % (engine["name"], engine["unit"]), flush=True)
+        print("the head of {} was started again: starting {} again".format(engine["name"], engine["unit"]), flush=True)
         systemd.run(["systemctl", "restart", "--", engine["unit"]], check=False)
     elif own:
         pairing.forget_all_but(own)

@@ -32,9 +32,9 @@ class SystemdError(Exception):
 
 def run(argv, check=True):
     """Standard output of a command, as text; SystemdError with its last words where it fails and `check` is set."""
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if check and done.returncode != 0:
-        raise SystemdError("%s: %s" % (" ".join(argv), (done.stderr or done.stdout).strip()))
+        raise SystemdError("{}: {}".format(" ".join(argv), (done.stderr or done.stdout).strip()))
     return done.stdout
 
 
@@ -55,9 +55,9 @@ def phase(state):
 def ending(state):
     """How the unit's last process ended, in words: `exit code 0`, `signal 9`, or systemd's own result."""
     if state.get("ExecMainCode") in ENDED_BY_SIGNAL:
-        return "signal %s" % state.get("ExecMainStatus")
+        return "signal {}".format(state.get("ExecMainStatus"))
     if state.get("ExecMainCode") == "1":
-        return "exit code %s" % state.get("ExecMainStatus")
+        return "exit code {}".format(state.get("ExecMainStatus"))
     return "result %s" % (state.get("Result") or "unknown")
 
 
@@ -76,5 +76,5 @@ def command_of(state, proc="/proc"):
 def last_lines(unit, count=20, invocation=None, runner=run):
     """The last `count` journal lines of a unit, of one start (`invocation`) where it is given."""
     match = ["_SYSTEMD_INVOCATION_ID=" + invocation, "+", "INVOCATION_ID=" + invocation] if invocation else []
-    argv = ["journalctl", "--no-pager", "--quiet", "--output=cat", "--lines=%d" % count]
+    argv = ["journalctl", "--no-pager", "--quiet", "--output=cat", f"--lines={count}"]
     return runner(argv + (match or ["--unit=" + unit]), check=False).splitlines()
