@@ -48,9 +48,9 @@ def build(engine: Engine, log: Log, log_file: Path) -> None:
             return
         tar = cache_dir() / "nodes" / f"{SUITE}-{key()}.tar"
         if not tar.exists():
-            log(f"Making a Debian {SUITE} tree with mmdebstrap (about 50 s; log {log_file})")
+            log(f"make a Debian {SUITE} tree with mmdebstrap")
             debian.make_tree(_tree_command(), tar, log_file)
-        log("Making the images of the hosts")
+        log("make the images of the hosts")
         base = image("base")
         engine("import", "--change", f"LABEL {IMAGE_LABEL}={key()}", str(tar), base)
         for role, parent in (("host", base), ("service", image("host"))):
