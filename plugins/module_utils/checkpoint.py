@@ -12,14 +12,26 @@ import pwd
 import time
 from collections.abc import Iterable
 
-from .fetch import config as configs
 from .fetch import status as statuses
+from .fetch.config import Config
 from .fetch.faults import ConfigError
 from .fetch.manifest import Manifest, path_fault
 from .fetch.store import Store, write_atomically
 from .keeper import systemd
 
 UNIT = "kimi-k3-fetch.service"
+STATE = "/var/lib/kimi-k3/checkpoint"
+
+
+def settings(path: str, model: str, commit: str, state: str = STATE, **choices: object) -> dict:
+    """Return the content of the agent's configuration file for one revision of one model."""
+    return {
+        "published": f"{path}/{model}/{commit}",
+        "parts": f"{path}/{model}/.part-{commit}",
+        "state": f"{state}/{model}-{commit}",
+        "lock": f"{state}/{model}.lock",
+        **choices,
+    }
 
 
 class Checkpoint:
@@ -40,9 +52,9 @@ class Checkpoint:
         if not all(origin.get("kind") == "hub" and origin.get("url") for origin in origins):
             raise ConfigError(f"origins: {json.dumps(list(origins))}: only {{kind: hub, url: ...}} is known")
         urls = [origin["url"] for origin in origins]
-        self._settings = configs.settings(path, model, self.manifest.commit, origins=urls, **patience)
+        self._settings = settings(path, model, self.manifest.commit, origins=urls, **patience)
         self._user = user
-        self.config = configs.parse(self._settings)
+        self.config = Config.from_dict(self._settings)
 
     def store(self) -> Store:
         """Return the files as their stamps say now."""
@@ -81,15 +93,18 @@ class Checkpoint:
         except KeyError:
             raise ConfigError(f"user {self._user}: no such user; remedy: run playbooks/prepare.yml first") from None
         for folder in (self.config.state.parent, self.config.state, self.config.published.parent):
+            if folder.is_symlink():
+                raise ConfigError(f"{folder} is a symbolic link; remedy: remove it")
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-            os.chown(folder, owner, group)
+            os.chown(folder, owner, group, follow_symlinks=False)
         for file in self.changes():
             write_atomically(file, self.wanted()[file])
 
     def start(self, again: bool) -> None:
         """Have the unit fetch this revision; leave one alone that does so already, unless `again`."""
         state = systemd.show(UNIT)
-        at_work = _is_coming(state) or str(self.config.config_file) in systemd.command_of(state)
+        ours = f"--config={self.config.config_file}"
+        at_work = _is_coming(state) or ours in systemd.command_of(state)
         if again or not at_work:
             self.config.status_file.unlink(missing_ok=True)
             systemd.run(["systemctl", "daemon-reload"])

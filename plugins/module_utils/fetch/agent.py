@@ -8,20 +8,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import json
 import os
 import queue
+import shutil
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from .config import Config
-from .faults import AlreadyRunning, Fault, FileFailed, OriginsLost, Stopped
+from .faults import AlreadyRunning, Fault, FileFailed, Stopped
+from .manifest import Entry, Manifest
 from .origin import Origin
-from .status import Status
+from .status import STATUS_SECONDS, Status
 from .store import Store
 from .transfer import Transfer
 
@@ -33,94 +33,75 @@ _GRACE_SECONDS = 2
 class Agent:
     """Fetches one checkpoint revision; `run` returns the exit code."""
 
-    def __init__(self, config: Config):
-        self._config = config
-        manifest = config.manifest()
-        self._store = Store(config, manifest)
+    def __init__(self, config: Config, manifest: Manifest):
+        self._config, self._store = config, Store(config, manifest)
         self._status = Status(config.status_file, manifest)
-        self._stop = threading.Event()
-        self._ends: set[int] = set()
-        self._work: queue.SimpleQueue = queue.SimpleQueue()
+        self._stop, self._ends = threading.Event(), {COMPLETE}
+        self._work: queue.SimpleQueue[Entry] = queue.SimpleQueue()
         for entry in sorted(manifest.files, key=lambda entry: -entry.size):
             self._work.put(entry)
-        origins = [
-            Origin(url, manifest.repo, manifest.commit, config.token_file, config.stall_seconds)
-            for url in config.origins
-        ]
+        about = (manifest.repo, manifest.commit, config.token_file, config.stall_seconds)
+        origins = [Origin(url, *about) for url in config.origins]
         self._transfer = Transfer(self._store, origins, self._status, self._stop)
 
     def run(self) -> int:
         """Make all files whole, writing the status each second."""
         for folder in (self._config.published, self._config.parts):
             folder.mkdir(parents=True, exist_ok=True)
-        orphans = self._store.remove_orphans()
-        self._status.write(orphans_removed=orphans, unknown_files=self._store.unknown_files())
-        # Daemons: a thread that waits for a dead source must not keep a stopped agent alive.
-        threads = [threading.Thread(target=self._fetch_files, daemon=True) for _ in range(self._config.streams)]
+        orphans, unknown = self._store.remove_orphans(), self._store.unknown_files()
+        self._status.write(orphans_removed=orphans, unknown_files=unknown)
+        # Daemons: a thread that waits for a silent source must not keep a stopped agent alive.
+        threads = [threading.Thread(target=self._work_off, daemon=True) for _ in range(self._config.streams)]
         for thread in threads:
             thread.start()
-        while any(thread.is_alive() for thread in threads) and not self._stop.is_set():
-            self._stop.wait(0.05 if self._work.empty() else 0.5)
+        while (alive := [thread for thread in threads if thread.is_alive()]) and not self._stop.is_set():
+            alive[0].join(STATUS_SECONDS)
             self._status.write()
         deadline = time.monotonic() + _GRACE_SECONDS
         for thread in threads:
             thread.join(max(0, deadline - time.monotonic()))
-        return self._finish()
-
-    def _finish(self) -> int:
-        code = max(self._ends, default=COMPLETE)
+        code = max(self._ends)
         if code == COMPLETE:
-            self._store.remove_parts()
+            shutil.rmtree(self._config.parts, ignore_errors=True)
         self._status.write(state={COMPLETE: "complete", STOPPED: "stopped"}.get(code, "failed"), exit_code=code)
         return code
 
     def stop(self, *_: object) -> None:
         """End soon, keeping all parts: the handler of SIGTERM and SIGINT."""
-        self._end_with(STOPPED)
+        self._end(STOPPED)
 
-    def _end_with(self, code: int) -> None:
+    def _end(self, code: int) -> None:
         self._ends.add(code)
         self._stop.set()
 
-    def _fetch_files(self) -> None:
+    def _work_off(self) -> None:
         with contextlib.suppress(queue.Empty, Stopped):
             while not self._stop.is_set():
-                self._fetch_file(self._work.get_nowait())
+                self._make_whole(self._work.get_nowait())
 
-    def _fetch_file(self, entry) -> None:
+    def _make_whole(self, entry: Entry) -> None:
         try:
             self._transfer.make_whole(entry)
         except FileFailed as error:
+            self._status.fail(entry, error.fault)
             self._ends.add(FAILED)
-            self._fail(entry, error.fault)
-            if isinstance(error, OriginsLost):
+            if error.origins_lost:
                 self._stop.set()
         except OSError as error:
-            space = error.errno in _OUT_OF_SPACE
-            remedy = "free space there and run again: what is fetched is kept" if space else "mend the filesystem"
+            full = error.errno in _OUT_OF_SPACE
             found = f"{error.strerror} at {error.filename or self._config.parts}"
-            self._fail(entry, Fault(entry.path, f"{entry.size} bytes", found, remedy))
-            self._end_with(NO_SPACE if space else DISK)
-
-    def _fail(self, entry, fault: Fault) -> None:
-        self._status.file(entry, "failed")
-        self._status.fail(fault)
+            remedy = "free space there and run again: what is fetched is kept" if full else "mend the filesystem"
+            self._status.fail(entry, Fault(entry.path, f"room for {entry.size} bytes", found, remedy))
+            self._end(NO_SPACE if full else DISK)
 
 
-def fetch(config: Config) -> int:
+def fetch(config: Config, manifest: Manifest) -> int:
     """Run the agent, alone on this node for this model; return its exit code."""
     with _alone(config):
-        agent = Agent(config)
+        agent = Agent(config, manifest)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, agent.stop)
         return agent.run()
-
-
-def verify(store: Store, full: bool) -> list[Fault]:
-    """Compare every published file with the manifest, by stamp or in full; return the faults."""
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        found = pool.map(lambda entry: store.check(entry, hash_always=full), store.manifest.files)
-        return [fault for fault in found if fault]
 
 
 @contextlib.contextmanager
@@ -130,15 +111,15 @@ def _alone(config: Config) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise AlreadyRunning(f"{config.lock} is held by {file.read() or 'another run'}") from None
+            raise AlreadyRunning(f"{config.lock} is held by another run: {file.read()}") from None
         file.truncate(0)
-        file.write(json.dumps({"pid": os.getpid(), "since": int(time.time()), "fetches": str(config.published)}))
+        file.write(f"process {os.getpid()} fetches {config.published} since {time.strftime('%F %T %z')}")
         file.flush()
         yield
 
 
-def lock_holder(lock: Path) -> str:
-    """Return what the last run wrote into its lock file."""
-    with contextlib.suppress(OSError):
-        return lock.read_text(encoding="utf-8")
-    return ""
+def verify(store: Store, full: bool) -> list[Fault]:
+    """Compare every published file with the manifest, by stamp or in full; return the faults."""
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        found = pool.map(lambda entry: store.check(entry, always=full), store.manifest.files)
+        return [fault for fault in found if fault]

@@ -7,10 +7,9 @@
     verify --config FILE --quick    compare with the manifest by stamps: one stat per file
     verify --config FILE --full     read and hash every file
 
-Exit codes: 0 complete or whole · 1 verify found bad files (one line each) · 2 unusable
-configuration or manifest · 3 another run is at work · 4 files could not be fetched · 5 no space
-left · 6 another fault of the local disk · 7 stopped by a signal. A later run goes on where this
-one ended, whatever the code.
+Exit codes: 0 complete or whole; 1 verify found bad files (one line each); 2 unusable configuration or manifest;
+3 another run is at work; 4 files could not be fetched; 5 no space left; 6 another fault of the local disk;
+7 stopped by a signal. Whatever the code, a later run goes on where this one ended.
 """
 
 from __future__ import annotations
@@ -33,18 +32,14 @@ def main() -> int:
     depth.add_argument("--full", action="store_true", help="by hashing everything")
     options = parser.parse_args()
     try:
-        settings = config.load(options.config)
+        settings, manifest = config.load(options.config)
         if options.command == "fetch":
-            return agent.fetch(settings)
-        faults = agent.verify(Store(settings, settings.manifest()), options.full)
-    except ConfigError as error:
+            return agent.fetch(settings, manifest)
+        faults = agent.verify(Store(settings, manifest), options.full)
+    except (ConfigError, AlreadyRunning, OSError) as error:
         print(error, file=sys.stderr)
-        return agent.UNUSABLE
-    except AlreadyRunning as error:
-        print(error, file=sys.stderr)
-        return agent.LOCKED
-    for fault in faults:
-        print(fault)
+        return {ConfigError: agent.UNUSABLE, AlreadyRunning: agent.LOCKED}.get(type(error), agent.DISK)
+    print(*faults, sep="\n", end="\n" if faults else "")
     return agent.BAD_FILES if faults else agent.COMPLETE
 
 

@@ -12,17 +12,14 @@ from pathlib import Path
 from .faults import ConfigError
 from .manifest import Manifest
 
-STATE_ROOT = "/var/lib/kimi-k3/checkpoint"
-
 
 @dataclass(frozen=True)
 class Config:
     """Where things are, and how patient to be.
 
-    `published` holds the whole files and nothing else; `parts` (same filesystem) what is on its way;
-    `state` the manifest, stamps and status; `lock` is one per model, because all revisions of a
-    model share the place where parts of other revisions are cleaned up. `origins` are base URLs of
-    hubs, tried in order.
+    `published` holds the whole files and nothing else; `parts` (same filesystem) what is on its way; `state` the
+    manifest, stamps and status. `lock` is one per model: revisions share the place where old parts are cleaned up.
+    `origins` are base URLs of hubs, tried in order; `tries` counts those in a row that brought no byte.
     """
 
     published: Path
@@ -34,6 +31,15 @@ class Config:
     streams: int = 3
     stall_seconds: float = 30
     tries: int = 8
+
+    @classmethod
+    def from_dict(cls, data: dict) -> Config:
+        """Read plain data; raise ConfigError."""
+        try:
+            paths = {name: Path(data[name]) for name in ("published", "parts", "state", "lock")}
+            return cls(**{**data, **paths, "origins": tuple(data["origins"])})
+        except (KeyError, TypeError) as error:
+            raise ConfigError(f"not a configuration of the fetch agent: {error!r}") from error
 
     @property
     def config_file(self) -> Path:
@@ -50,34 +56,11 @@ class Config:
         """What the agent does, for Ansible to read."""
         return self.state / "status.json"
 
-    def manifest(self) -> Manifest:
-        """Read the manifest; raise ConfigError."""
-        return Manifest.from_dict(_read(self.manifest_file))
 
-
-def settings(root: str, model: str, commit: str, state_root: str = STATE_ROOT, **choices: object) -> dict:
-    """Return the content of the configuration file of one revision of one model, as plain data."""
-    return {
-        "published": f"{root}/{model}/{commit}",
-        "parts": f"{root}/{model}/.part-{commit}",
-        "state": f"{state_root}/{model}-{commit}",
-        "lock": f"{state_root}/{model}.lock",
-        **choices,
-    }
-
-
-def parse(data: dict) -> Config:
-    """Read plain data; raise ConfigError."""
-    try:
-        paths = {name: Path(data[name]) for name in ("published", "parts", "state", "lock")}
-        return Config(**{**data, **paths, "origins": tuple(data["origins"])})
-    except (KeyError, TypeError) as error:
-        raise ConfigError(f"not a configuration of the fetch agent: {error!r}") from error
-
-
-def load(path: str) -> Config:
-    """Read a configuration file; raise ConfigError."""
-    return parse(_read(Path(path)))
+def load(path: str) -> tuple[Config, Manifest]:
+    """Read a configuration file and the manifest beside it; raise ConfigError."""
+    config = Config.from_dict(_read(Path(path)))
+    return config, Manifest.from_dict(_read(config.manifest_file))
 
 
 def _read(path: Path) -> dict:

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 the sovereign.kimi_k3 authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can go wrong with a file, in words that a person can act on."""
+"""What can go wrong, in words that a person can act on."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,7 @@ class Fault:
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.file}: expected {self.expected}; found {self.found}; {self.remedy}"
-
-    def as_dict(self) -> dict:
-        """Return it as plain data."""
-        return asdict(self)
+        return f"{self.file}: expected {self.expected}; found {self.found}; remedy: {self.remedy}"
 
 
 class ConfigError(ValueError):
@@ -30,27 +26,22 @@ class ConfigError(ValueError):
 
 
 class FileFailed(Exception):
-    """A file could not be made whole; holds its Fault."""
+    """A file could not be made whole. `origins_lost`: no other file gets a byte either, going on is useless."""
 
-    def __init__(self, fault: Fault):
+    def __init__(self, fault: Fault, origins_lost: bool = False):
         super().__init__(str(fault))
-        self.fault = fault
-
-
-class OriginsLost(FileFailed):
-    """No origin gave a byte of any file for too long: there is no use in going on."""
+        self.fault, self.origins_lost = fault, origins_lost
 
 
 class SourceFault(Exception):
     """A source gave no bytes, or stopped giving them.
 
-    `final`: asking again for this file is useless. `retry_after`: seconds the source wants us to wait.
+    `final`: asking it again for this file is useless. `retry_after`: seconds that it wants us to wait.
     """
 
     def __init__(self, reason: str, final: bool = False, retry_after: float = 0):
         super().__init__(reason)
-        self.final = final
-        self.retry_after = retry_after
+        self.final, self.retry_after = final, retry_after
 
 
 class WrongBytes(Exception):

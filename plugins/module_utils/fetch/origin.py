@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -17,10 +16,19 @@ from urllib.parse import quote
 from .faults import SourceFault, WrongBytes
 from .manifest import Entry
 
-BLOCK_BYTES = 1 << 18
+_BLOCK_BYTES = 1 << 18
 _BUSY = {408, 425, 429, 500, 502, 503, 504}
-_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 _LONGEST_WAIT_SECONDS = 300
+# http and https only: a redirect must not lead to file: or ftp:
+_HANDLERS = (
+    urllib.request.ProxyHandler,
+    urllib.request.HTTPHandler,
+    urllib.request.HTTPSHandler,
+    urllib.request.HTTPRedirectHandler,
+    urllib.request.HTTPDefaultErrorHandler,
+    urllib.request.HTTPErrorProcessor,
+    urllib.request.UnknownHandler,
+)
 
 
 class Origin:
@@ -28,26 +36,18 @@ class Origin:
 
     def __init__(self, url: str, repo: str, commit: str, token_file: str | None = None, stall_seconds: float = 30):
         self.url = url.rstrip("/")
-        self._base = f"{self.url}/{repo}/resolve/{commit}/"
+        self._base, self._stall_seconds = f"{self.url}/{repo}/resolve/{commit}/", stall_seconds
         self._token = Path(token_file).read_text(encoding="utf-8").strip() if token_file else None
-        self._stall_seconds = stall_seconds
         self._opener = urllib.request.OpenerDirector()
-        for handler in (
-            urllib.request.HTTPHandler,
-            urllib.request.HTTPSHandler,
-            urllib.request.HTTPRedirectHandler,
-            urllib.request.HTTPDefaultErrorHandler,
-            urllib.request.HTTPErrorProcessor,
-            urllib.request.UnknownHandler,
-        ):
+        for handler in _HANDLERS:
             self._opener.add_handler(handler())
 
     @contextlib.contextmanager
     def open(self, entry: Entry, offset: int = 0) -> Iterator[Stream]:
         """Ask for a file from an offset on; raise SourceFault or WrongBytes.
 
-        Every call asks the origin anew, so that an expired redirect is replaced. The socket's
-        timeout is the stall watchdog: it counts from the last byte that came.
+        Every call asks the origin anew, so that an expired redirect is replaced. The socket's timeout is the stall
+        watchdog: it counts from the last byte that came.
         """
         request = urllib.request.Request(self._base + quote(entry.path))
         if offset:
@@ -65,27 +65,18 @@ class Stream:
     """An answer that is coming in. `offset` is where in the file its first byte belongs."""
 
     def __init__(self, url: str, response: http.client.HTTPResponse, entry: Entry, offset: int):
-        self._url = url
-        self._response = response
+        self._url, self._response = url, response
         self.offset = offset if response.status == 206 else 0
-        total = _total_bytes(response, self.offset)
-        if total != entry.size:
-            raise WrongBytes(f"{self._url} announced {total} bytes")
+        place = response.headers.get("Content-Range", "")
+        if response.status == 206 and not place.startswith(f"bytes {offset}-"):
+            raise SourceFault(f"{url} answered {place!r} when asked for what follows byte {offset}")
+        if response.length not in (None, entry.size - self.offset):
+            raise WrongBytes(f"{response.length} bytes announced after the first {self.offset}, by {url}")
 
     def read(self) -> bytes:
-        """Return the next bytes as soon as there are some; b"" at the end or when the source went away."""
+        """Return the next bytes as soon as there are some; none at the end or when the source went away."""
         with _network_faults(self._url):
-            return self._response.read1(BLOCK_BYTES)
-
-
-def _total_bytes(response: http.client.HTTPResponse, offset: int) -> int | None:
-    """Return the size of the whole file that an answer announces."""
-    length = response.length
-    if response.status == 206:
-        found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
-        if not found or int(found[1]) != offset:
-            raise SourceFault(f"answered another range than asked for: {response.headers.get('Content-Range')}")
-    return None if length is None else offset + length
+            return self._response.read1(_BLOCK_BYTES)
 
 
 @contextlib.contextmanager
@@ -95,20 +86,17 @@ def _network_faults(url: str, asked: str = "") -> Iterator[None]:
         yield
     except urllib.error.HTTPError as error:
         error.close()
-        raise _status_fault(url, error, asked) from error
+        reason = error.headers.get("X-Error-Message") or error.reason
+        # A storage host behind a redirect says 403 when its signed link has run out: ask for a new one.
+        link_expired = error.code == 403 and error.geturl() != asked
+        wait = error.headers.get("Retry-After", "")
+        seconds = min(int(wait), _LONGEST_WAIT_SECONDS) if wait.isdigit() else 0
+        final = error.code not in _BUSY and not link_expired
+        raise SourceFault(f"{url} answered {error.code} {reason}", final, seconds) from error
     except urllib.error.URLError as error:
         raise SourceFault(f"{url} cannot be reached: {_reason(error.reason)}") from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise SourceFault(f"{url} stopped answering: {_reason(error)}") from error
-
-
-def _status_fault(url: str, error: urllib.error.HTTPError, asked: str) -> SourceFault:
-    reason = f"{url} answered {error.code} {error.headers.get('X-Error-Message') or error.reason}"
-    # A storage host behind a redirect says 403 when its signed link has run out: ask for a new one.
-    link_expired = error.code == 403 and error.geturl() != asked
-    final = error.code not in _BUSY and not link_expired
-    wait = error.headers.get("Retry-After", "")
-    return SourceFault(reason, final, min(int(wait), _LONGEST_WAIT_SECONDS) if wait.isdigit() else 0)
 
 
 def _reason(error: object) -> str:

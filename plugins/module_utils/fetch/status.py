@@ -10,48 +10,48 @@ import os
 import threading
 import time
 from collections import Counter, deque
+from dataclasses import asdict
 from pathlib import Path
 
 from .faults import Fault
 from .manifest import Entry, Manifest
 from .store import write_atomically
 
-RATE_SECONDS = 10
+STATUS_SECONDS = 0.5
+# The rate is that of the last ten seconds.
+_SAMPLES = 21
 
 
 class Status:
     """Progress of one run. Safe to use from several threads.
 
-    `bytes_done` counts what is on the node (whole files and parts), `bytes_fetched` what this run
-    received; `state` is running, complete, failed or stopped.
+    `state` is running, complete, failed or stopped; that of a file waiting, checking, fetching, done or failed.
+    `bytes_done` counts what is on the node, parts too; `bytes_fetched` what this run received, by source in `sources`.
     """
 
     def __init__(self, path: Path, manifest: Manifest):
-        self._path = path
-        self._lock = threading.Lock()
+        self._path, self._lock = path, threading.Lock()
         self._files = {entry.path: {"state": "waiting", "bytes": 0} for entry in manifest.files}
-        self._fetched = 0
         self._sources: Counter[str] = Counter()
-        self._samples = deque([(time.monotonic(), 0)], maxlen=RATE_SECONDS + 1)
-        self._faults: list[dict] = []
-        self.last_byte = time.monotonic()
+        self._samples = deque([(time.monotonic(), 0)], maxlen=_SAMPLES)
         self._about = {
             "state": "running",
             "pid": os.getpid(),
             "started": round(time.time(), 3),
-            "repo": manifest.repo,
-            "commit": manifest.commit,
             "manifest_digest": manifest.digest,
             "bytes_total": manifest.bytes,
             "files_total": len(manifest.files),
+            "files_fetched": 0,
             "last_error": None,
+            "faults": [],
         }
+        self.last_byte = time.monotonic()
 
     def file(self, entry: Entry, state: str, size: int | None = None) -> None:
-        """Say where a file stands: waiting, checking, fetching, done or failed."""
+        """Say where a file stands."""
         with self._lock:
             known = self._files[entry.path]
-            self._fetched += (known["state"], state) == ("fetching", "done")
+            self._about["files_fetched"] += (known["state"], state) == ("fetching", "done")
             self._files[entry.path] = {"state": state, "bytes": known["bytes"] if size is None else size}
 
     def received(self, source: str, count: int) -> None:
@@ -63,25 +63,23 @@ class Status:
     def note(self, error: str) -> None:
         """Keep the last thing that went wrong, and say it in the journal."""
         print(error, flush=True)
-        with self._lock:
-            self._about["last_error"] = {"time": round(time.time(), 3), "message": error}
+        self._about["last_error"] = {"time": round(time.time(), 3), "message": error}
 
-    def fail(self, fault: Fault) -> None:
+    def fail(self, entry: Entry, fault: Fault) -> None:
         """Add a fault that this run will not get over."""
+        self.file(entry, "failed")
         self.note(str(fault))
-        with self._lock:
-            self._faults.append(fault.as_dict())
+        self._about["faults"].append(asdict(fault))
 
     def write(self, **about: object) -> None:
         """Write the file; `about` adds to or replaces what it says from now on."""
         with self._lock:
             self._about.update(about)
-            text = json.dumps(self._snapshot(), indent=1)
-        write_atomically(self._path, text.encode())
+            data = json.dumps(self._snapshot(), indent=1).encode()
+        write_atomically(self._path, data)
 
     def _snapshot(self) -> dict:
-        done = sum(file["bytes"] for file in self._files.values())
-        fetched = sum(self._sources.values())
+        done, fetched = sum(file["bytes"] for file in self._files.values()), sum(self._sources.values())
         self._samples.append((time.monotonic(), fetched))
         (start, before), (now, after) = self._samples[0], self._samples[-1]
         rate = (after - before) / max(now - start, 0.001)
@@ -91,12 +89,10 @@ class Status:
             "updated": round(time.time(), 3),
             "bytes_done": done,
             "bytes_fetched": fetched,
-            "files_fetched": self._fetched,
             "bytes_per_second": round(rate),
-            "seconds_left": round(left / rate) if rate else (None if left else 0),
+            "seconds_left": round(left / rate) if rate else None if left else 0,
             "files_done": sum(file["state"] == "done" for file in self._files.values()),
-            "sources": dict(self._sources),
-            "faults": self._faults,
+            "sources": self._sources,
             "files": self._files,
         }
 

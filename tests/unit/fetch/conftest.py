@@ -1,52 +1,28 @@
-"""A hub on 127.0.0.1, a small model on it, and the agent in its own process, as on a node."""
+"""A hub, a small model on it, and the agent in its own process, as on a node."""
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.config import settings
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.checkpoint import settings
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import status
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.manifest import Entry, Manifest
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.store import hash_file
 
-from rehearsal import hub
+from tests.unit.running_hub import RunningHub
 
 REPO, COMMIT = "moonshotai/Kimi-K3-tiny", "9f62e4e9fffbd0a83ddd60e1c209d828994b3569"
 SHARD = "model-00002-of-000003.safetensors"
 MIB = 1 << 20
 PACKAGE = Path(__file__).parents[3] / "plugins/module_utils/fetch"
-
-
-class Hub:
-    """A running hub with its request log and its faults."""
-
-    def __init__(self, folder: Path):
-        self.files = folder / REPO / COMMIT
-        self._log, self._faults = folder / "log", folder / "faults.json"
-        self._server = hub.serve(folder, "127.0.0.1", 0, self._log, self._faults)
-        self.url = "http://{}:{}".format(*self._server.server_address)
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def inject(self, *faults: dict) -> None:
-        self._faults.write_text(json.dumps(faults))
-
-    def requests(self, name: str = "/resolve/") -> list[dict]:
-        lines = map(json.loads, self._log.read_text().splitlines())
-        return [line for line in lines if name in line["path"]]
-
-    def sent(self, name: str = "/resolve/") -> int:
-        return sum(line["sent"] for line in self.requests(name))
 
 
 class Node:
@@ -89,7 +65,24 @@ class Node:
         return sum(path.stat().st_size for path in places)
 
     def status(self) -> dict:
-        return json.loads((self.state / "status.json").read_text())
+        return status.read(self.state / "status.json")
+
+    def flip(self, name: str) -> None:
+        """Flip one byte of a published file and put its mtime back."""
+        path = self.published / name
+        about = path.stat()
+        with path.open("r+b") as file:
+            file.seek(1000)
+            byte = file.read(1)[0]
+            file.seek(1000)
+            file.write(bytes([byte ^ 1]))
+        os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+
+    def forge_stamp(self, name: str) -> None:
+        """Make a damaged file's stamp look right, as a disk that rots would leave it."""
+        stamps = json.loads((self.state / "stamps.json").read_text())
+        stamps[name]["st_ctime_ns"] = (self.published / name).stat().st_ctime_ns
+        (self.state / "stamps.json").write_text(json.dumps(stamps))
 
     def is_whole(self) -> bool:
         return all(
@@ -114,7 +107,7 @@ def origin(tmp_path):
     (folder / "config.json").write_text('{"model_type": "kimi_k3"}')
     (folder / "docs" / "a b%.md").write_text("a name that must be quoted")
     (folder / "empty").write_bytes(b"")
-    running = Hub(tmp_path / "hub")
+    running = RunningHub(tmp_path / "hub")
     yield running
     running.stop()
 
