@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LAST_LINES = 8
+LAST_LINES = 15
 
 STEPS = {
     "ruff": "ruff check",
@@ -22,7 +22,7 @@ STEPS = {
     "measure": "python -m tools.measure",
     "argument specs": "python -m tools.argument_specs --check",
     "changelog": "antsibull-changelog lint",
-    "ansible-lint": "ansible-lint --nocolor",
+    "ansible-lint": "ansible-lint --nocolor --quiet --parseable",
     "units": "pytest tests/unit",
     # Named outright: without a .git folder molecule would not find it, and succeed with no hosts.
     "molecule": "molecule --base-config .config/molecule/config.yml test --all --no-command-borders",
@@ -49,7 +49,7 @@ def run(name: str, command: str) -> Result:
     with subprocess.Popen(
         command.split(),
         cwd=ROOT,
-        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
