@@ -13,7 +13,7 @@ from pathlib import Path
 
 # Space that is left over when all is fetched, as a part of what is fetched.
 MARGIN = 0.02
-_SAFE = re.compile(r"/[A-Za-z0-9._/+@-]*", re.ASCII)
+_SAFE = re.compile(r"(/[A-Za-z0-9._+@-]+)+/?|/")
 _SYSTEM = {"/", "/home", "/media", "/mnt", "/opt", "/root", "/var", "/var/lib"}
 _SYSTEM_TREES = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr")
 

@@ -108,6 +108,7 @@ def origin(tmp_path):
     (folder / "docs" / "a b%.md").write_text("a name that must be quoted")
     (folder / "empty").write_bytes(b"")
     running = RunningHub(tmp_path / "hub")
+    running.files = folder
     yield running
     running.stop()
 
