@@ -40,7 +40,7 @@ def success(console: Console, site: Site, spent: dict[str, float]) -> None:
 def failure(console: Console, status: str, failures: list[Failure]) -> None:
     console.print(f"\n[bold red]deploy.yml: {status}[/]")
     for (stage, task, message), hosts in together(failures).items():
-        console.print(f"[bold]{stage} | {escape(task)} | {escape(', '.join(hosts))}[/]")
+        console.print(f"[bold]{stage} | {escape(task)} | {escape(', '.join(hosts))}[/]", soft_wrap=True)
         console.print(escape(message), soft_wrap=True)
 
 
