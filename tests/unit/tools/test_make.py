@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 
-
 MADE = (".venv/bin/python", ".collections/link", ".cache/ansible/tmp", ".ansible/x", "plugins/__pycache__/a.pyc")
 KEPT = ("inventories/lima/hosts.yml", "inventories/lima/state/manifest.json", "notes.txt")
 
