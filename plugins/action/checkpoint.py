@@ -20,18 +20,16 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         """Return the module's last result, with what the first one found missing."""
         host = task_vars["inventory_hostname"]
-        timeout = int(self._task.args.get("timeout_seconds", 86400))
+        timeout = float(self._task.args.get("timeout_seconds", 86400))
         deadline = time.monotonic() + timeout
         first = result = self._execute_module(task_vars=task_vars)
         while self._is_running(result) and time.monotonic() < deadline:
             self._display.display(progress_line(host, result["status"]))
             result = self._execute_module(task_vars=task_vars)
-        if first is result:
-            return result
         if self._is_running(result):
-            msg = f"{host}: not whole after {timeout} s; it goes on: run again to wait for it"
+            msg = f"{host}: not whole after {timeout:g} s; it goes on: run again to wait for it"
             return {**result, "failed": True, "msg": msg}
-        return self._together(first, result)
+        return result if first is result or result.get("failed") else self._together(first, result)
 
     def _is_running(self, result):
         return not result.get("failed") and result.get("state") == "running" and not self._task.check_mode

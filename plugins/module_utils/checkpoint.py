@@ -17,6 +17,7 @@ from .fetch.config import Config
 from .fetch.faults import ConfigError
 from .fetch.manifest import Manifest, path_fault
 from .fetch.store import Store, write_atomically
+from .filesystem import make_folder
 from .keeper import systemd
 
 UNIT = "kimi-k3-fetch.service"
@@ -95,7 +96,7 @@ class Checkpoint:
         for folder in (self.config.state.parent, self.config.state, self.config.published.parent):
             if folder.is_symlink():
                 raise ConfigError(f"{folder} is a symbolic link; remedy: remove it")
-            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            make_folder(folder)
             os.chown(folder, owner, group, follow_symlinks=False)
         for file in self.changes():
             write_atomically(file, self.wanted()[file])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 the sovereign.kimi_k3 authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a path on a node can take a checkpoint. Only reads; says everything that is wrong at once."""
+"""Folders on a node: whether one can take a checkpoint, everything that is wrong at once; and making one."""
 
 from __future__ import annotations
 
@@ -47,6 +47,14 @@ def _mounts(text: str) -> Iterator[tuple[str, str]]:
         fields, _, after = line.partition(" - ")
         place = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields.split()[4])
         yield place, after.split()[0]
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those that lead to it, readable by all whatever the umask."""
+    for folder in reversed([path, *path.parents]):
+        if not folder.exists():
+            folder.mkdir()
+            folder.chmod(0o755)
 
 
 def path_faults(path: str) -> Iterator[dict]:

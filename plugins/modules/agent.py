@@ -13,7 +13,7 @@ version_added: 0.1.0
 description:
   - Makes C(/usr/lib/kimi-k3/<name>) hold exactly the Python files of the agent, for root to write and all to read.
     C(python3 -I /usr/lib/kimi-k3/<name>) runs it. Starts and restarts nothing.
-author: the sovereign.kimi_k3 authors
+author: the sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   name:
     description: The agent.
@@ -51,6 +51,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.store import write_atomically
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.filesystem import make_folder
 
 FOLDER = Path("/usr/lib/kimi-k3")
 
@@ -64,7 +65,7 @@ def listing(files):
 
 def write(folder, files):
     """Make the folder hold these files and no other Python file."""
-    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    make_folder(folder)
     for path in folder.glob("*.py"):
         if path.name not in files:
             path.unlink()

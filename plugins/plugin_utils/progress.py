@@ -15,12 +15,13 @@ def progress_line(node: str, status: dict) -> str:
         (unit, size) for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)) if total >= size or size == 1e6
     )
     left = status.get("seconds_left")
+    checking = any(file["state"] == "checking" for file in status.get("files", {}).values())
     parts = [
         node,
         f"{done / size:.1f}/{total / size:.1f} {unit}",
         f"{100 * done // total} %",
         f"{status.get('bytes_per_second', 0) / 1e6:.1f} MB/s",
-        "no byte comes" if left is None else f"{duration(left)} left",
+        f"{duration(left)} left" if left is not None else "checks what is there" if checking else "no byte comes",
     ]
     if (error := status.get("last_error")) and left is None:
         parts.append(f"last error: {error['message']}")

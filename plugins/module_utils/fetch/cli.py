@@ -1,9 +1,12 @@
 # Copyright (c) 2026 the sovereign.kimi_k3 authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command line of the fetch agent.
+"""The fetch agent: puts one checkpoint revision on a node and proves it, byte for byte.
 
-    fetch  --config FILE            make the checkpoint whole (kimi-k3-fetch.service runs this)
+It knows a `manifest`, the files on the node (`store`), where bytes come from (`origin`) and how one file becomes whole
+(`transfer`); `agent` runs the files in parallel and `status` tells Ansible about it. Standard library only.
+
+    fetch  --config FILE            make the checkpoint whole (what kimi-k3-fetch.service runs)
     verify --config FILE --quick    compare with the manifest by stamps: one stat per file
     verify --config FILE --full     read and hash every file
 

@@ -17,6 +17,10 @@ STATUS = {"bytes_done": 12_300_000, "bytes_total": 48_000_000, "bytes_per_second
             {"bytes_per_second": 0, "seconds_left": None, "last_error": {"message": "origin is gone"}},
             "node-01  12.3/48.0 MB  25 %  0.0 MB/s  no byte comes  last error: origin is gone",
         ),
+        (
+            {"bytes_per_second": 0, "seconds_left": None, "files": {"a": {"state": "checking"}}},
+            "node-01  12.3/48.0 MB  25 %  0.0 MB/s  checks what is there",
+        ),
     ],
 )
 def test_says_how_far_a_node_is(changes, line):
