@@ -49,7 +49,8 @@ def listen() -> None:
 
 
 def as_root(argv: Sequence[str]) -> list[str]:
-    return list(argv) if os.geteuid() == 0 else ["sudo", *argv]
+    """The command itself for root, else through sudo, which would forget the proxies."""
+    return list(argv) if os.geteuid() == 0 else ["sudo", "--preserve-env=http_proxy,https_proxy,no_proxy", *argv]
 
 
 def run(argv: Sequence[str], *, check: bool = True, stdin: bytes | None = None) -> subprocess.CompletedProcess[str]:

@@ -86,9 +86,8 @@ def down(site: Site, *, keep_logs: bool = False) -> bool:
     site.simulated.unlink(missing_ok=True)
     remove_tree(site.deploy_state)
     found = found or site.state_file.exists()
-    for path in site.home.iterdir() if site.home.is_dir() else ():
-        if path != site.logs or not keep_logs:
-            remove_tree(path)
+    for path in (site.state_file, site.keys, site.hub_files, *(() if keep_logs else (site.home,))):
+        remove_tree(path)
     return found
 
 
