@@ -1,12 +1,14 @@
 """What a run ends with: the model's answer and a table, or the failures in full."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rehearsal.commands import tail
 from rehearsal.deploy import Failure
 from rehearsal.places import Site
 from rehearsal.progress import minutes
@@ -37,11 +39,14 @@ def success(console: Console, site: Site, spent: dict[str, float]) -> None:
     console.print(stages)
 
 
-def failure(console: Console, status: str, failures: list[Failure]) -> None:
+def failure(console: Console, status: str, failures: list[Failure], log: Path) -> None:
+    """Every failed task with all it said; the end of the log where the run failed before any task."""
     console.print(f"\n[bold red]deploy.yml: {status}[/]")
     for (stage, task, message), hosts in together(failures).items():
         console.print(f"[bold]{stage} | {escape(task)} | {escape(', '.join(hosts))}[/]", soft_wrap=True)
         console.print(escape(message), soft_wrap=True)
+    if not failures:
+        console.print(escape(tail(log)), soft_wrap=True)
 
 
 def together(failures: list[Failure]) -> dict[tuple[str, str, str], list[str]]:

@@ -23,11 +23,13 @@ class Session:
     def __post_init__(self) -> None:
         variables = inventory.host_variables(self.site.inventory)
         self.hosts, self.stock = inventory.wanted(variables), inventory.stock(variables)
-        self.revisions = {values.get("serving_model_revision") for values in variables.values()}
+        self.revisions = {values.get("serving_model_revision") for values in variables.values()} - {None}
         self.engine = containers.detect()
         self.kind = self._kind()
         self.clock = progress.Clock(progress.expected(self.kind, RECORD))
         self.display = progress.display()
+        self.log = self.site.logs / "deploy.log"
+        self.log.parent.mkdir(parents=True, exist_ok=True)
 
     def _kind(self) -> str:
         """Which earlier runs this one will be like: all to build, a new site, or a site that is up."""
@@ -43,7 +45,7 @@ class Session:
 
     def bring_up(self) -> State:
         wanted = [*(["hosts"] if images.missing(self.engine) else []), *sorted(self.stock)]
-        self._stage("build", f"What the cache does not have of {', '.join(wanted)}" if wanted else "nothing")
+        self._stage("build", f"What the cache does not have of {', '.join(wanted) or 'the hosts'}")
         results = parts.build_all(self.site, wanted, lambda text: self.display.step(self.clock, text))
         if "model" in results:
             self._check_revision(results["model"]["commit"])
@@ -55,7 +57,7 @@ class Session:
         return state
 
     def _check_revision(self, commit: str) -> None:
-        if commit not in self.revisions:
+        if self.revisions and commit not in self.revisions:
             raise RehearsalError(
                 f"the hub of the site holds commit {commit}, but its serving_model_revision is "
                 f"{', '.join(map(str, self.revisions))}: write the commit into {self.site.inventory}/site.yml"
@@ -75,7 +77,7 @@ class Session:
         console = Console()
         try:
             self.bring_up()
-            with (self.site.logs / "deploy.log").open("w") as log:
+            with self.log.open("w") as log:
                 follower = Follower(self.clock, self.display, log)
                 status = deploy(self.site, follower)
         finally:
@@ -87,6 +89,6 @@ class Session:
             progress.remember(self.kind, spent, RECORD)
             report.success(console, self.site, spent)
         else:
-            report.failure(console, status, follower.failures)
+            report.failure(console, status, follower.failures, self.log)
         report.farewell(console, self.site)
         return 0 if status == "successful" else 2

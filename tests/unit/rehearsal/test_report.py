@@ -55,8 +55,19 @@ def test_a_fault_that_hosts_share_is_told_once():
     assert report.together(failures) == {("serve", "Start", "no"): ["node-01", "node-02"]}
 
 
-def test_a_failure_is_told_in_full(console):
-    report.failure(console, "failed", [Failure("serve", "Start [it]", "node-01", "line one\n" + "x" * 500)])
+def test_a_run_that_failed_before_any_task_shows_the_end_of_its_log(console, tmp_path):
+    log = tmp_path / "log"
+    log.write_text("ERROR! [conflict] in deploy.yml\n")
+
+    report.failure(console, "failed", [], log)
+
+    assert "ERROR! [conflict] in deploy.yml" in console.file.getvalue()
+
+
+def test_a_failure_is_told_in_full(console, tmp_path):
+    failures = [Failure("serve", "Start [it]", "node-01", "line one\n" + "x" * 500)]
+
+    report.failure(console, "failed", failures, tmp_path / "log")
 
     text = console.file.getvalue()
     assert "serve | Start [it] | node-01" in text
