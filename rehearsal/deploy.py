@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from rehearsal.places import Site
 from rehearsal.progress import ROUGH_DEPLOY, Clock, Display
 
 PLAYBOOK = "playbooks/deploy.yml"
+PATIENCE_SECONDS = 10
 FAILED = ("runner_on_failed", "runner_on_unreachable")
 
 
@@ -35,6 +37,7 @@ class Follower:
     display: Display
     log: TextIO
     failures: list[Failure] = field(default_factory=list)
+    asked_to_end: float | None = None
 
     def event(self, event: dict[str, Any]) -> bool:
         """Take one event of ansible-runner; False: the runner need not keep a file of it."""
@@ -60,9 +63,24 @@ class Follower:
         self.display.step(self.clock, what or name, big=True)
 
     def tick(self) -> bool:
-        """Called by the runner about once a second; True ends the run."""
+        """Called by the runner about once a second; True makes it kill ansible-playbook.
+
+        Killed, ansible-playbook would leave its workers behind, which lead sessions of their own; so it is
+        first asked to end, and passes that on to them.
+        """
         self.display.tick(self.clock)
-        return signals.received is not None
+        if signals.received is None:
+            return False
+        if self.asked_to_end is None:
+            self.asked_to_end = self.clock.now()
+            for child in children():
+                os.kill(child, signal.SIGTERM)
+        return self.clock.now() - self.asked_to_end > PATIENCE_SECONDS
+
+
+def children() -> list[int]:
+    """Processes that this one's main thread started and has not yet taken leave of."""
+    return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
 
 
 def message(result: dict[str, Any]) -> str:

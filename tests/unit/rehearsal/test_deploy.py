@@ -1,6 +1,7 @@
 """What the follower makes of ansible-runner's events."""
 
 import io
+import signal
 
 import pytest
 
@@ -100,8 +101,26 @@ def test_a_message_holds_all_that_the_module_said(result, expected):
     assert deploy.message(result) == expected
 
 
-def test_a_signal_ends_the_run(follower, monkeypatch):
-    assert follower.tick() is False
-    monkeypatch.setattr(signals, "received", 2)
+@pytest.fixture
+def ended(monkeypatch):
+    """Processes that were sent a signal."""
+    sent = []
+    monkeypatch.setattr(deploy, "children", lambda: [7])
+    monkeypatch.setattr(deploy.os, "kill", lambda pid, number: sent.append((pid, number)))
+    return sent
 
-    assert follower.tick() is True
+
+def test_the_run_goes_on_while_no_signal_came(follower, ended):
+    assert follower.tick() is False
+    assert not ended
+
+
+def test_a_signal_asks_ansible_once_to_end_and_kills_it_only_when_it_does_not(ended, monkeypatch):
+    monkeypatch.setattr(signals, "received", signal.SIGINT)
+    times = iter([0, 0, 1, deploy.PATIENCE_SECONDS + 1])
+    follower = Follower(Clock({}, lambda: 0), Screen(), io.StringIO())
+    follower.clock.now = lambda: next(times)
+
+    killed = [follower.tick() for _ in range(3)]
+
+    assert (killed, ended) == ([False, False, True], [(7, signal.SIGTERM)])
