@@ -17,12 +17,12 @@ ROOT = Path(__file__).resolve().parent.parent
 LAST_LINES = 15
 
 STEPS = {
-    "ruff": "ruff check",
+    "ruff": "ruff check --output-format=concise",
     "yamllint": "yamllint --strict .",
     "measure": "python -m tools.measure",
     "argument specs": "python -m tools.argument_specs --check",
     "changelog": "antsibull-changelog lint",
-    "ansible-lint": "ansible-lint --nocolor --quiet --parseable",
+    "ansible-lint": "ansible-lint --nocolor --format=pep8 -q",
     "units": "pytest tests/unit",
     # Named outright: without a .git folder molecule would not find it, and succeed with no hosts.
     "molecule": "molecule --base-config .config/molecule/config.yml test --all --no-command-borders",
