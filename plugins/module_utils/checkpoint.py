@@ -123,8 +123,8 @@ class Checkpoint:
         if not rows:
             lines = systemd.last_lines(UNIT, 5) or ["no line in its log"]
             return f"{UNIT} ended ({systemd.ending(systemd.show(UNIT))}) and files are missing: {' | '.join(lines)}"
-        left = status["files_total"] - status["files_done"] - len(rows)
-        more = [f"{left} other files were not fetched"] if left else []
+        left = len(self.store().missing()) - len(rows)
+        more = [f"{left} other files are missing too"] if left > 0 else []
         return "the checkpoint is not whole:\n" + "\n".join(f"  - {line}" for line in rows + more)
 
 

@@ -88,7 +88,7 @@ def space_faults(path: str, found: Filesystem, bytes_missing: int) -> Iterator[d
     """Yield what is wrong with the space: `bytes_missing` must fit, and a little must be left."""
     needed = round(bytes_missing * (1 + MARGIN))
     if needed > found.bytes_free:
-        limit = f"{needed} bytes needed: {bytes_missing} to fetch and {MARGIN:.0%}"
+        limit = f"{needed} bytes: {bytes_missing} to fetch, and {MARGIN:.0%} to spare"
         remedy = f"free {needed - found.bytes_free} bytes on {found.mount_point}, or choose another path"
         yield _row(f"{found.bytes_free} bytes free on {path}", limit, remedy)
 

@@ -147,6 +147,14 @@ def test_failure_names_file_expected_found_and_remedy(make, origin):
     assert "remedy: see to the origin" in message
 
 
+def test_failure_counts_the_other_files_that_are_missing(make):
+    checkpoint = make(origins=[{"kind": "hub", "url": "http://127.0.0.1:9"}], streams=1)
+    checkpoint.prepare()
+    checkpoint.start(again=False)
+    assert checkpoints.wait(30)
+    assert checkpoint.failure().endswith("1 other files are missing too")
+
+
 def test_failure_of_an_agent_that_said_nothing_shows_its_log(make, origin):
     origin.inject({"stall_after": 10})
     checkpoint = make()

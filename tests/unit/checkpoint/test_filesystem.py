@@ -99,5 +99,5 @@ def test_space_must_hold_what_is_missing_and_two_percent():
     assert list(filesystem.space_faults("/srv/models", place(bytes_free=1020), 1000)) == []
     (fault,) = filesystem.space_faults("/srv/models", place(bytes_free=1019), 1000)
     assert fault["value"] == "1019 bytes free on /srv/models"
-    assert fault["limit"].startswith("1020 bytes needed")
+    assert fault["limit"].startswith("1020 bytes: 1000 to fetch")
     assert fault["remedy"].startswith("free 1 bytes")
