@@ -124,7 +124,7 @@ class Checkpoint:
             lines = systemd.last_lines(UNIT, 5) or ["no line in its log"]
             return f"{UNIT} ended ({systemd.ending(systemd.show(UNIT))}) and files are missing: {' | '.join(lines)}"
         left = len(self.store().missing()) - len(rows)
-        more = [f"{left} other files are missing too"] if left > 0 else []
+        more = [f"missing besides: {left} of {len(self.manifest.files)} files"] if left > 0 else []
         return "the checkpoint is not whole:\n" + "\n".join(f"  - {line}" for line in rows + more)
 
 

@@ -61,6 +61,8 @@ class Agent:
         for thread in threads:
             thread.join(max(0, deadline - time.monotonic()))
         code = max(self._ends)
+        if code == COMPLETE and self._store.missing():
+            code = FAILED  # a thread died of a fault of our own: its traceback is in the journal
         if code == COMPLETE:
             shutil.rmtree(self._config.parts, ignore_errors=True)
         self._status.write(state={COMPLETE: "complete", STOPPED: "stopped"}.get(code, "failed"), exit_code=code)

@@ -152,7 +152,7 @@ def test_failure_counts_the_other_files_that_are_missing(make):
     checkpoint.prepare()
     checkpoint.start(again=False)
     assert checkpoints.wait(30)
-    assert checkpoint.failure().endswith("1 other files are missing too")
+    assert checkpoint.failure().endswith("missing besides: 1 of 2 files")
 
 
 def test_failure_of_an_agent_that_said_nothing_shows_its_log(make, origin):

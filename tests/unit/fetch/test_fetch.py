@@ -312,6 +312,13 @@ def test_touched_but_right_file_gets_a_new_stamp(node, monkeypatch):
     assert store.Store(settings, manifest).missing() == []
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_is_not_complete_when_a_thread_died(node, monkeypatch):
+    monkeypatch.setattr(agent.Transfer, "make_whole", lambda *_: 1 / 0)
+    assert agent.fetch(*config.load(str(node.config))) == agent.FAILED
+    assert node.status()["state"] == "failed"
+
+
 def test_commit_is_part_of_every_request(node, origin):
     node.run("fetch")
     assert all(f"/resolve/{COMMIT}/" in line["path"] for line in origin.requests())
