@@ -315,6 +315,7 @@ def test_touched_but_right_file_gets_a_new_stamp(node, monkeypatch):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_is_not_complete_when_a_thread_died(node, monkeypatch):
     monkeypatch.setattr(agent.Transfer, "make_whole", lambda *_: 1 / 0)
+    monkeypatch.setattr(agent.signal, "signal", lambda *_: None)
     assert agent.fetch(*config.load(str(node.config))) == agent.FAILED
     assert node.status()["state"] == "failed"
 
