@@ -32,13 +32,14 @@ def locked(path: Path, log: Log) -> Iterator[None]:
         yield
 
 
-def assemble(work: Path, downloads: Path, log: Log) -> Path:
-    """Make the layout inside the folder `work`; say each step with the seconds so far."""
+def stopwatch(log: Log) -> Log:
+    """A log that says how many seconds the build has taken so far."""
     start = time.monotonic()
+    return lambda step: log(f"engine image, {time.monotonic() - start:3.0f} s: {step}")
 
-    def say(step: str) -> None:
-        log(f"engine image, {time.monotonic() - start:3.0f} s: {step}")
 
+def assemble(work: Path, downloads: Path, say: Log) -> Path:
+    """Make the layout inside the folder `work` and return its path."""
     tree, system, image = work / "tree", work / "base.tar", work / "layout"
     say(f"install vLLM {recipe.VERSION} for CPU and what it needs (about 520 MB to download)")
     packages.install(tree, downloads)
@@ -48,7 +49,6 @@ def assemble(work: Path, downloads: Path, log: Log) -> Path:
     base.bootstrap(tree, system)
     say("write the image's layers")
     layout.write(image, system, tree)
-    say("ready")
     return image
 
 
@@ -75,9 +75,12 @@ def build(log: Log = print) -> Layout:
         if not image.exists():
             work, downloads = root / (UNFINISHED + image.name), root / "downloads"
             work.mkdir()
-            assemble(work, downloads, log).rename(image)
+            say = stopwatch(log)
+            assemble(work, downloads, say).rename(image)
+            say("remove downloads and intermediate files")
             shutil.rmtree(work)
             shutil.rmtree(downloads)
+            say("ready")
         os.utime(image)
         remove_old(root, time.time())
     return layout.read(image)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 REPOSITORY = "moonshotai/Kimi-K3-tiny"
-COMMIT = "0000000000000000000000000000000000000000"  # of the files that these make; a site pins it
+COMMIT = "2a1d1ebf5d675da598589e070f625eac24261cf6"  # of the files that these make; a site pins it
 NEURONS = 256
 SPREAD = 122
 WIDTH = NEURONS * SPREAD
@@ -36,7 +36,7 @@ FIRST_OF_SHARD = (
     "model.layers.0.mlp.down_proj.weight",
     "model.layers.1.input_layernorm.weight",
     "model.layers.1.mlp.up_proj.weight",
-    "model.norm.weight",
+    "lm_head.weight",
 )
 ORDER = ("embed_tokens", "input_layernorm", "self_attn", "post_attention", "gate_proj", "up_proj", "down_proj")
 README = """\
