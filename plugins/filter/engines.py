@@ -16,6 +16,7 @@ class FilterModule:
         return {
             "agent_digest": engines.agent_digest,
             "engines_of": engines.engines_of,
+            "ports_of": engines.ports_of,
             "restarting": engines.restarting,
             "systemd_words": engines.systemd_words,
         }

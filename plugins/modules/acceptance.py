@@ -12,7 +12,7 @@ short_description: Prove that an endpoint answers as a client wants
 version_added: 0.1.0
 description:
   - Asks C(/v1/models), one whole and one streamed chat completion, and fails with what was expected and what came.
-author: the sovereign.kimi_k3 authors
+author: The sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   endpoint:
     description: URL of the API, without a path.
@@ -82,7 +82,7 @@ def main():
             "model": text,
             "prompt": text,
             "expected": {"type": "str", "default": ""},
-            "max_tokens": {"type": "int", "default": 256},
+            "max_tokens": {"type": "int", "default": 256, "no_log": False},
             "timeout_seconds": {"type": "int", "default": 120},
         },
         supports_check_mode=True,

@@ -13,7 +13,7 @@ version_added: 0.1.0
 description:
   - Makes C(/usr/lib/kimi-k3/<name>) hold exactly the Python files of the agent, for root to write and all to read.
     C(python3 -I /usr/lib/kimi-k3/<name>) runs it. Starts and restarts nothing.
-author: the sovereign.kimi_k3 authors (!UNKNOWN)
+author: The sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   name:
     description: The agent.

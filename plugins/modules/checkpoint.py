@@ -16,7 +16,7 @@ description:
   - The unit goes on when the connection or the controller is lost; the next run finds it and waits for it.
   - Files that are right already, from whatever source, are adopted after hashing them. A damaged file is replaced
     alone. Files that the manifest does not name are reported and never deleted.
-author: the sovereign.kimi_k3 authors (!UNKNOWN)
+author: The sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   path:
     description: Folder of all checkpoints. The files go to C(<path>/<model>/<commit>).

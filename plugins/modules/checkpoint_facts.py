@@ -14,7 +14,7 @@ description:
   - Looks at the path, the filesystem and the space, and at what is there of a revision. Fails on nothing it finds;
     what forbids the checkpoint is in C(faults), all of it at once.
   - With O(verify), compares every file with the manifest, as every engine does before it starts.
-author: the sovereign.kimi_k3 authors (!UNKNOWN)
+author: The sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   path:
     description: Folder of all checkpoints; it need not exist yet.

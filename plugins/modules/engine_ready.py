@@ -14,7 +14,7 @@ description:
   - Ready means that a bounded generation succeeded through the head. C(/health) alone is never proof.
   - An engine of the replica that ends while it loads, with whatever exit code and on whatever node, ends the wait
     within seconds with its name, the reason and the last lines of its log.
-author: the sovereign.kimi_k3 authors
+author: The sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   name:
     description: Name of the engine.

@@ -13,7 +13,7 @@ version_added: 0.1.0
 description:
   - Looks in the node's own store first, then asks the registry from the node. Changes nothing and does not fail on
     a fault, so that the faults of all nodes come in one answer.
-author: the sovereign.kimi_k3 authors
+author: The sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   reference:
     description: Image as C(name@sha256:...).
@@ -37,6 +37,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+podman:
+  description: Whether the node has podman.
+  type: bool
+  returned: always
 present:
   description: Whether the node's own store has the image.
   type: bool
@@ -65,7 +69,7 @@ def main():
     reference = module.params["reference"]
     present = bool(podman) and module.run_command([podman, "image", "exists", reference])[0] == 0
     fault = None if present else registry.fault(reference, module.params["insecure_registries"])
-    module.exit_json(changed=False, present=present, faults=[fault] if fault else [])
+    module.exit_json(changed=False, podman=bool(podman), present=present, faults=[fault] if fault else [])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ description:
   - Asks a hub for path, size and SHA-256 of every file of a repository at a pinned commit. Small files that have only
     a git hash are downloaded, checked by it, and their SHA-256 is recorded.
   - Runs on the controller and connects to no host. Nothing is read from a cache.
-author: the sovereign.kimi_k3 authors (!UNKNOWN)
+author: The sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   origins:
     description: Where the checkpoint comes from, tried in order, each as C({kind, url}); C(kind) is C(hub).

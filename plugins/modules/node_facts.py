@@ -13,7 +13,7 @@ version_added: 0.1.0
 description:
   - Reads operating system, init, fabric address and listening ports, and returns what does not fit. Changes nothing
     and does not fail on a fault, so that the faults of all nodes come in one answer.
-author: the sovereign.kimi_k3 authors
+author: The sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   fabric_address:
     description: Declared fabric address. Not compared where empty.

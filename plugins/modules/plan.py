@@ -15,7 +15,7 @@ description:
     Connects to nothing; C(--limit) of a playbook changes nothing in it.
   - Refuses with all faults in one answer, each with the variable it comes from, value, limit and remedy.
   - Files in C(catalogue/) beside the inventory add to the collection's catalogue or overlay it.
-author: the sovereign.kimi_k3 authors
+author: The sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   show:
     description: How much of a sound plan is printed; V(full) has the command line of every engine.

@@ -13,7 +13,7 @@ version_added: 0.1.0
 description:
   - Gathers registered results of other tasks from all hosts and fails where any of them holds a fault, or where a
     host was unreachable. Runs on the controller and connects to nothing.
-author: the sovereign.kimi_k3 authors
+author: The sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   hosts:
     description: Hosts whose results are gathered.

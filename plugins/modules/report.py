@@ -12,7 +12,7 @@ short_description: Write what a deploy ended with
 version_added: 0.1.0
 description:
   - Writes engines, releases and answers as JSON on the controller and returns them as a table. Connects to nothing.
-author: the sovereign.kimi_k3 authors
+author: The sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   plan:
     description: The plan.

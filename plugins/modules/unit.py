@@ -14,7 +14,7 @@ description:
   - Starts or stops a systemd service. A service that runs with another command than O(command) is restarted.
   - The comparison is between the wanted arguments and those of the running process, so a run that failed
     half-way is put right by the next one, and nothing restarts without cause.
-author: the sovereign.kimi_k3 authors
+author: The sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   name:
     description: Name of the unit, with its suffix.

@@ -12,7 +12,7 @@ short_description: Compare running services with the wanted ones
 version_added: 0.1.0
 description:
   - Reads services and compares the arguments of each running process with the wanted ones. Changes nothing.
-author: the sovereign.kimi_k3 authors
+author: The sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   units:
     description: The wanted services.

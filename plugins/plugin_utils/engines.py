@@ -33,6 +33,12 @@ def engines_of(plan: dict, node: str, manifest_digest: str, keeper_port: int = 7
     return [_record(plan, engine, manifest_digest, keeper_port) for engine in engines]
 
 
+def ports_of(plan: dict, node: str) -> list[int]:
+    """TCP ports that the engines of one node will listen on."""
+    engines = plan["nodes"].get(node, {}).get("engines", [])
+    return sorted({port for engine in engines for port in engine["ports"].values()})
+
+
 def _record(plan, engine, manifest_digest, keeper_port):
     others = [
         other for other in _all(plan) if other["replica"] == engine["replica"] and other["name"] != engine["name"]

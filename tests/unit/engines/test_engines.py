@@ -169,3 +169,9 @@ def test_the_report_has_engines_with_release_and_seconds_and_the_answer():
 
 def test_the_code_of_an_agent_has_one_digest():
     assert engines.agent_digest("keeper") == engines.agent_digest("keeper") != engines.agent_digest("fetch")
+
+
+def test_the_ports_of_a_node_are_those_of_its_engines():
+    one = plan(ports={"http": 8000, "master": 29501})
+    one["nodes"]["n2"]["engines"][0]["ports"] = {}
+    assert [engines.ports_of(one, node) for node in ("n1", "n2", "n9")] == [[8000, 29501], [], []]
