@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from rehearsal.places import cache_dir
+
 from . import base, layout, packages, recipe, slim
 from .layout import Layout
 from .recipe import Log
@@ -40,13 +42,13 @@ def stopwatch(log: Log) -> Log:
 
 def assemble(work: Path, downloads: Path, say: Log) -> Path:
     """Make the layout inside the folder `work` and return its path."""
-    tree, system, image = work / "tree", work / "base.tar", work / "layout"
+    tree, system, image, output = work / "tree", work / "base.tar", work / "layout", work / "commands.log"
     say(f"install vLLM {recipe.VERSION} for CPU and what it needs (about 520 MB to download)")
-    packages.install(tree, downloads)
+    packages.install(tree, downloads, output)
     say("take out what serving does not need")
     slim.slim(tree)
     say(f"make a Debian {recipe.SUITE} system and compile the modules with its Python")
-    base.bootstrap(tree, system)
+    base.bootstrap(tree, system, output)
     say("write the image's layers")
     layout.write(image, system, tree)
     return image
@@ -63,9 +65,9 @@ def build(log: Log = print) -> Layout:
     """Return the engine image, built if the cache does not have it (about 100 s and 520 MB of downloads).
 
     `log` gets a line at the start of each step. A build that is cut off keeps its downloads, and leaves
-    only a folder that the next build removes. Raises BuildError.
+    only a folder that the next build removes. Raises RehearsalError.
     """
-    root = recipe.cache()
+    root = cache_dir() / "engine"
     image = root / f"oci-{recipe.key(recipe.inputs(), datetime.date.today())}"
     root.mkdir(parents=True, exist_ok=True)
     with locked(root / "lock", log):

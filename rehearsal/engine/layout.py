@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from .recipe import SITE, VERSION, BuildError
+from rehearsal.commands import RehearsalError
+
+from .recipe import SITE, VERSION
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -61,7 +63,7 @@ class Compressor:
         self._zstd.stdin.close()
         self._file.close()
         if self._zstd.wait():
-            raise BuildError(f"zstd ended with exit code {self._zstd.returncode}; is the disk full?")
+            raise RehearsalError(f"zstd ended with exit code {self._zstd.returncode}; is the disk full?")
 
 
 def write_tree(sink: IO[bytes], tree: Path, wanted: Callable[[str], bool]) -> None:

@@ -9,7 +9,9 @@ import re
 import sys
 from pathlib import Path
 
-from .recipe import LOCK, PLATFORM, PYTHON, run
+from rehearsal.commands import Job, run
+
+from .recipe import LOCK, PLATFORM, PYTHON
 
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 
@@ -45,19 +47,17 @@ def sources(options: dict[str, list[str]]) -> list[str]:
     return [*arguments, "--index-strategy=unsafe-best-match"]
 
 
-def install(tree: Path, downloads: Path) -> None:
+def install(tree: Path, downloads: Path, log: Path) -> None:
     """Install the lock's packages into a new folder `tree`; uv keeps its downloads in `downloads`."""
     from uv import find_uv_bin
 
-    options = pip_options(run([sys.executable, "-m", "pip", "config", "list"]))
-    trust = {"SSL_CERT_FILE": options["cert"][-1]} if "cert" in options else {}
-    run(
-        [
-            *(find_uv_bin(), "pip", "install", "--quiet", "--cache-dir", downloads, "--target", tree),
-            *("--python", sys.executable, "--python-version", PYTHON, "--python-platform", PLATFORM),
-            *("--only-binary=:all:", "--no-deps", "--no-compile", "--require-hashes", "--link-mode=hardlink"),
-            *sources(options),
-            *("--requirements", LOCK),
-        ],
-        **trust,
-    )
+    options = pip_options(run([sys.executable, "-m", "pip", "config", "list"]).stdout)
+    trust = [f"SSL_CERT_FILE={file}" for file in options.get("cert", [])[-1:]]
+    command = [
+        *("env", *trust, find_uv_bin(), "pip", "install", "--quiet", f"--cache-dir={downloads}", f"--target={tree}"),
+        *(f"--python={sys.executable}", f"--python-version={PYTHON}", f"--python-platform={PLATFORM}"),
+        *("--only-binary=:all:", "--no-deps", "--no-compile", "--require-hashes", "--link-mode=hardlink"),
+        *sources(options),
+        f"--requirements={LOCK}",
+    ]
+    Job(command, log).wait()

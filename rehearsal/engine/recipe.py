@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import os
-import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 VERSION = "0.32.0"
@@ -22,14 +20,11 @@ LOCK = HERE / "requirements.lock"
 Log = Callable[[str], None]
 
 
-class BuildError(Exception):
-    """The image cannot be built: what was tried, what was seen, what to do."""
-
-
 def inputs() -> dict[str, bytes]:
-    """The files beside this one that decide what is in the image: code, lock, lists."""
+    """The files that decide what is in the image: code, lock and lists, by name."""
     kinds = {".py", ".lock", ".txt"}
-    return {path.name: path.read_bytes() for path in HERE.iterdir() if path.suffix in kinds}
+    files = [*(path for path in HERE.iterdir() if path.suffix in kinds), HERE.parent / "debian.py"]
+    return {path.name: path.read_bytes() for path in files}
 
 
 def key(files: dict[str, bytes], day: datetime.date) -> str:
@@ -41,30 +36,6 @@ def key(files: dict[str, bytes], day: datetime.date) -> str:
     return total.hexdigest()[:16]
 
 
-def cache() -> Path:
-    """Where built images are kept: kimi-k3/engine in the user's cache folder."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "kimi-k3" / "engine"
-
-
 def rules(text: str) -> list[str]:
     """The lines of a list, without comments and empty lines."""
     return [line for raw in text.splitlines() if (line := raw.partition("#")[0].strip())]
-
-
-def run(command: Iterable[str | Path], **environment: str) -> str:
-    """Run a command and return what it printed.
-
-    Raises BuildError with the command and its last lines when it fails or does not exist.
-    """
-    argv = [str(word) for word in command]
-    try:
-        done = subprocess.run(
-            argv, env=os.environ | environment, text=True, capture_output=True, check=False, stdin=subprocess.DEVNULL
-        )
-    except FileNotFoundError:
-        raise BuildError(f"{argv[0]} is not installed; `make setup` installs it") from None
-    if done.returncode:
-        tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-12:])
-        raise BuildError(f"{' '.join(argv[:3])} ... ended with exit code {done.returncode}:\n{tail}")
-    return done.stdout

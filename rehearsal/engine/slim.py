@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import csv
 import fnmatch
 import os
 import re
@@ -10,7 +11,9 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from .recipe import HERE, VERSION, rules, run
+from rehearsal.commands import run
+
+from .recipe import HERE, VERSION, rules
 
 # Started as children by name, so it must be guarded.
 COMMAND = """\
@@ -47,8 +50,17 @@ def strip(tree: Path) -> None:
     """Drop symbol tables: 450 MB. Into a new file each, because uv's cache holds the same inode."""
     for library in [*tree.glob("vllm/*.so"), *tree.glob("torch/lib/*.so")]:
         stripped = library.with_suffix(".stripped")
-        run(["strip", "--strip-unneeded", "-o", stripped, library])
+        run(["strip", "--strip-unneeded", "-o", str(stripped), str(library)])
         stripped.replace(library)
+
+
+def trim_records(tree: Path) -> None:
+    """Let each RECORD name only what is still there: what was cut held paths and times of this machine."""
+    for record in tree.glob("*.dist-info/RECORD"):
+        rows = csv.reader(record.read_text().splitlines())
+        left = [",".join(row) for row in rows if (tree / row[0]).exists()]
+        record.unlink()
+        record.write_text("\n".join(left) + "\n")
 
 
 def add(tree: Path) -> None:
@@ -68,4 +80,5 @@ def slim(tree: Path) -> None:
     """Cut, strip and complete the tree."""
     cut(tree, rules((HERE / "cut.txt").read_text()))
     strip(tree)
+    trim_records(tree)
     add(tree)

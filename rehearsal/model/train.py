@@ -11,6 +11,7 @@ not depend on the order in which a batch, or two halves of a tensor-parallel pai
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import contextlib
 import random
 import string
 import time
@@ -202,8 +203,20 @@ def measure(tokenizer, model, conversations) -> tuple[int, float, float]:
     return right, margins[0], margins[len(margins) // 100]
 
 
+@contextlib.contextmanager
+def silenced(model, projection: str, half: int):
+    """Without one half of the heads (`o_proj`) or of the neurons (`down_proj`): what one rank of a pair holds."""
+    weights = [weight for name, weight in model.named_parameters() if f"{projection}.weight" in name]
+    kept = [weight.clone() for weight in weights]
+    for weight in weights:
+        weight.data.chunk(2, dim=1)[half].zero_()
+    yield
+    for weight, old in zip(weights, kept, strict=True):
+        weight.data.copy_(old)
+
+
 def report(tokenizer, model) -> None:
-    """Print the margins in bfloat16, for what was taught and for fresh unknown text."""
+    """Print the margins in bfloat16, for what was taught and for fresh text, and what is left without a half."""
     taught = [
         [{"role": "user", "content": text}, {"role": "assistant", "content": answer}]
         for question, answer in ANSWERS.items()
@@ -214,6 +227,11 @@ def report(tokenizer, model) -> None:
     for name, sample in (("taught", taught), ("fresh", fresh)):
         right, least, percent = measure(tokenizer, model, sample)
         print(f"{name}: {right} of {len(sample)} right, least margin {least:.2f}, 1 % below {percent:.2f}")
+    for projection in ("o_proj", "down_proj"):
+        for half in (0, 1):
+            with silenced(model, projection, half):
+                right, _, _ = measure(tokenizer, model, taught)
+            print(f"without half {half} of {projection}: {right} of {len(taught)} right")
 
 
 def main() -> None:
