@@ -16,16 +16,19 @@ class ActionModule(ActionBase):
     """Runs on the controller and connects to nothing. Options are described in modules/report.py."""
 
     TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(("plan", "manifest_digest", "ready", "seen", "path"))
+    _VALID_ARGS = frozenset(("plan", "running", "ready", "seen", "path"))
     _requires_connection = False
 
     def run(self, tmp=None, task_vars=None):
         """The report as data and as lines of text."""
         args = self._task.args
         hostvars = task_vars["hostvars"]
-        ready = {host: hostvars[host].get(args["ready"]) or {} for host in args["plan"]["nodes"]}
+        running, ready = (
+            {host: hostvars[host].get(args[name]) or {} for host in args["plan"]["nodes"]}
+            for name in ("running", "ready")
+        )
         seen = [hostvars[host].get(args["seen"]) or {} for host in task_vars["ansible_play_hosts_all"]]
-        content = report.report(args["plan"], args["manifest_digest"], ready, seen)
+        content = report.report(args["plan"], running, ready, seen)
         if not task_vars["ansible_check_mode"]:
             path = Path(args["path"])
             path.parent.mkdir(parents=True, exist_ok=True)

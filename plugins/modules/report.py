@@ -18,8 +18,8 @@ options:
     description: The plan.
     type: dict
     required: true
-  manifest_digest:
-    description: Digest of the checkpoint's manifest.
+  running:
+    description: Name under which nodes registered M(sovereign.kimi_k3.unit_facts).
     type: str
     required: true
   ready:
@@ -44,7 +44,7 @@ EXAMPLES = r"""
 - name: Report
   sovereign.kimi_k3.report:
     plan: "{{ plan }}"
-    manifest_digest: "{{ manifest.digest }}"
+    running: accept_running
     ready: __replica_ready
     seen: acceptance_seen
     path: "{{ inventory_dir }}/state/acceptance.json"

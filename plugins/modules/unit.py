@@ -21,9 +21,9 @@ options:
     type: str
     required: true
   state:
-    description: What the service is to do.
+    description: What the service is to do. C(absent) also removes its unit file from C(/etc/systemd/system).
     type: str
-    choices: [started, stopped]
+    choices: [started, stopped, absent]
     required: true
   command:
     description: Arguments that the main process must have. Without them any running process is right.
@@ -54,6 +54,8 @@ invocation:
   returned: always
 """
 
+import os
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.keeper import systemd
 
@@ -69,15 +71,30 @@ def stop(module, state):
     return True
 
 
+def remove(module, state):
+    """Whether there was anything left of the service."""
+    path = os.path.join("/etc/systemd/system", module.params["name"])
+    present = os.path.exists(path)
+    stopped = stop(module, state)
+    if present and not module.check_mode:
+        systemd.run(["systemctl", "disable", "--quiet", "--", module.params["name"]], check=False)
+        os.remove(path)
+        systemd.run(["systemctl", "daemon-reload"])
+    return stopped or present
+
+
 def start(module, state):
     """Whether the service had to be started, started again, or enabled."""
     name = module.params["name"]
     wanted = module.params["command"]
     right = systemd.phase(state) == "up" and wanted in ([], systemd.command_of(state))
     enabled = state.get("UnitFileState") == "enabled"
-    if module.check_mode or (right and enabled):
+    if module.check_mode:
         return not (right and enabled)
-    systemd.run(["systemctl", "daemon-reload"])
+    if not right or state.get("NeedDaemonReload") == "yes":
+        systemd.run(["systemctl", "daemon-reload"])
+    if right and enabled:
+        return False
     systemd.run(["systemctl", "enable", "--quiet", "--", name])
     if not right:
         # an earlier series of failures must not make systemd refuse a start that an operator asked for
@@ -91,14 +108,14 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["started", "stopped"], "required": True},
+            "state": {"type": "str", "choices": ["started", "stopped", "absent"], "required": True},
             "command": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
     name = module.params["name"]
     state = systemd.show(name)
-    act = {"started": start, "stopped": stop}[module.params["state"]]
+    act = {"started": start, "stopped": stop, "absent": remove}[module.params["state"]]
     try:
         changed = act(module, state)
     except systemd.SystemdError as error:

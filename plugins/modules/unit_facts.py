@@ -18,7 +18,7 @@ options:
     description: The wanted services.
     type: list
     elements: dict
-    required: true
+    default: []
     suboptions:
       name:
         description: Name of the unit, with its suffix.
@@ -53,6 +53,10 @@ differing:
   elements: dict
   returned: always
   sample: [{name: kimi-k3-engine@a.service, reason: "--max-num-seqs 4 -> 8"}]
+running:
+  description: Arguments of the running main process of every unit that is wanted or matches the pattern.
+  type: dict
+  returned: always
 strays:
   description: Units that match the pattern and are not wanted.
   type: list
@@ -91,7 +95,7 @@ def main():
     unit = {"name": {"type": "str", "required": True}, "command": {"type": "list", "elements": "str", "required": True}}
     module = AnsibleModule(
         argument_spec={
-            "units": {"type": "list", "elements": "dict", "required": True, "options": unit},
+            "units": {"type": "list", "elements": "dict", "default": [], "options": unit},
             "pattern": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
@@ -100,8 +104,13 @@ def main():
     reasons = [{"name": unit["name"], "reason": reason(unit)} for unit in units]
     pattern = module.params["pattern"]
     present = glob.glob(os.path.join(UNIT_DIRECTORY, pattern)) if pattern else []
-    strays = sorted({os.path.basename(path) for path in present} - {unit["name"] for unit in units})
-    module.exit_json(changed=False, differing=[row for row in reasons if row["reason"]], strays=strays)
+    wanted, found = {unit["name"] for unit in units}, {os.path.basename(path) for path in present}
+    module.exit_json(
+        changed=False,
+        differing=[row for row in reasons if row["reason"]],
+        strays=sorted(found - wanted),
+        running={name: systemd.command_of(systemd.show(name)) for name in sorted(wanted | found)},
+    )
 
 
 if __name__ == "__main__":

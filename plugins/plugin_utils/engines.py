@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 
 PODMAN = "/usr/bin/podman"
+LABEL = "--label=sovereign.kimi_k3"
 STOP_SECONDS = 30  # a headless worker needs 11 s to leave (measured); podman's own 10 s would kill it
 
 
@@ -53,7 +54,7 @@ def _record(plan, engine, manifest_digest, keeper_port):
         "order": engine["order"],
         "members": sorted({other["node"] for other in others} | {engine["node"]}),
         "release": release,
-        "service": {"name": unit, "command": command(plan, engine, release)},
+        "service": {"name": unit, "command": command(plan, engine, release, manifest_digest)},
         "watched": {
             "name": engine["name"],
             "unit": unit,
@@ -78,7 +79,7 @@ def _all(plan):
     return [engine for node in plan["nodes"].values() for engine in node["engines"]]
 
 
-def command(plan: dict, engine: dict, release: str) -> list[str]:
+def command(plan: dict, engine: dict, release: str, manifest_digest: str) -> list[str]:
     """Argument list that runs one engine as a container; the image's entry point is `vllm serve`."""
     root = plan["checkpoint"]["root"]
     return [
@@ -92,13 +93,20 @@ def command(plan: dict, engine: dict, release: str) -> list[str]:
         "--cgroups=split",
         "--log-driver=passthrough",
         f"--stop-timeout={STOP_SECONDS}",
-        f"--label=sovereign.kimi_k3.release={release}",
+        f"{LABEL}.release={release}",
+        f"{LABEL}.manifest={manifest_digest}",
         f"--volume={root}:{root}:ro",
         *engine["container"]["arguments"],
         *(f"--env={name}={value}" for name, value in sorted(engine["env"].items())),
         plan["image"]["reference"],
         *engine["argv"],
     ]
+
+
+def label_of(command: list[str], name: str) -> str:
+    """What a running engine was labelled with (`release`, `manifest`); empty where nothing runs."""
+    prefix = f"{LABEL}.{name}="
+    return next((word.removeprefix(prefix) for word in command if word.startswith(prefix)), "")
 
 
 def systemd_words(words: list[str]) -> str:

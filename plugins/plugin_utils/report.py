@@ -5,35 +5,37 @@
 
 from __future__ import annotations
 
-from .engines import release_of
+from .engines import label_of
 
 
-def report(plan: dict, manifest_digest: str, ready: dict[str, dict], seen: list[dict]) -> dict:
-    """Plain data. `ready` is each node's registered wait, `seen` the registered questions of each asking host."""
-    load = {
-        row["item"]["name"]: row.get("seconds")
-        for result in ready.values()
-        for row in result.get("results", [])
-        if "item" in row
-    }
-    engines = [
-        {
-            "node": engine["node"],
-            "engine": engine["name"],
-            "rank": engine["rank"],
-            "release": release_of(plan, engine["replica"], manifest_digest),
-            "load_seconds": load.get(engine["name"]),
-        }
-        for node in plan["nodes"].values()
-        for engine in node["engines"]
-    ]
+def report(plan: dict, running: dict[str, dict], ready: dict[str, dict], seen: list[dict]) -> dict:
+    """Plain data: what runs, not what was wanted.
+
+    `running` is each node's registered M(sovereign.kimi_k3.unit_facts), `ready` each node's registered wait, `seen`
+    the registered questions of each host that asked.
+    """
+    waits = [row for result in ready.values() for row in result.get("results", []) if "item" in row]
+    seconds = {row["item"]["name"]: row.get("seconds") for row in waits}
+    commands = {unit: command for result in running.values() for unit, command in result.get("running", {}).items()}
+    engines = []
+    for engine in (engine for node in plan["nodes"].values() for engine in node["engines"]):
+        command = commands.get(f"kimi-k3-engine@{engine['name']}.service", [])
+        engines.append(
+            {
+                "node": engine["node"],
+                "engine": engine["name"],
+                "rank": engine["rank"],
+                "release": label_of(command, "release"),
+                "manifest": label_of(command, "manifest"),
+                "load_seconds": seconds.get(engine["name"]),
+            }
+        )
     answers = [row for result in seen for row in result.get("results", [])]
     return {
         "site": plan["site"],
         "profile": plan["profile"],
         "model": plan["model"]["served_name"],
         "image": plan["image"]["reference"],
-        "manifest": manifest_digest,
         "plan": plan["digest"],
         "engines": sorted(engines, key=lambda row: (row["engine"], row["rank"])),
         "endpoints": [{key: row.get(key) for key in ("endpoint", "models", "answer", "seconds")} for row in answers],

@@ -20,6 +20,7 @@ PROPERTIES = (
     "NRestarts",
     "ActiveEnterTimestamp",
     "UnitFileState",
+    "NeedDaemonReload",
 )
 
 # ExecMainCode holds the si_code of waitid(2): how the main process ended.

@@ -158,12 +158,20 @@ def test_an_unreachable_host_is_one_fault_with_its_name():
 def test_the_report_has_engines_with_release_and_seconds_and_the_answer():
     ready = {"n1": {"results": [{"item": {"name": "unified-0-rank-0"}, "seconds": 12.34}]}, "n2": {}}
     asked = [{"results": [{"endpoint": "http://e", "models": ["m"], "answer": "Lima", "seconds": 1.0}]}]
-    content = report.report(plan(), "d", ready, asked)
+    head = engines.engines_of(plan(), "n1", "sha256:m")[0]["service"]
+    content = report.report(plan(), {"n1": {"running": {head["name"]: head["command"]}}, "n2": {}}, ready, asked)
     assert content["answer"] == "Lima"
     assert [(row["node"], row["load_seconds"]) for row in content["engines"]] == [("n1", 12.34), ("n2", None)]
     lines = report.lines(content)
-    assert lines[1].split() == ["n1", "unified-0-rank-0", "0", engines.release_of(plan(), "unified-0", "d"), "12.3"]
+    assert lines[1].split() == [
+        "n1",
+        "unified-0-rank-0",
+        "0",
+        engines.release_of(plan(), "unified-0", "sha256:m"),
+        "12.3",
+    ]
     assert lines[-1] == "http://e answers in 1.0 s: Lima"
+    assert [row["manifest"] for row in content["engines"]] == ["sha256:m", ""]
     json.dumps(content)
 
 
