@@ -11,4 +11,6 @@ if __name__ == "__main__":
         image = build(functools.partial(print, file=sys.stderr, flush=True))
     except BuildError as error:
         sys.exit(f"engine image: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
     print(image.path, image.digest)
