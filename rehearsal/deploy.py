@@ -16,6 +16,7 @@ from rehearsal.progress import ROUGH_DEPLOY, Clock, Display
 
 PLAYBOOK = "playbooks/deploy.yml"
 PATIENCE_SECONDS = 10
+ENDED = ("runner_on_ok", "runner_on_failed")
 FAILED = ("runner_on_failed", "runner_on_unreachable")
 
 
@@ -37,6 +38,7 @@ class Follower:
     display: Display
     log: TextIO
     failures: list[Failure] = field(default_factory=list)
+    busy: dict[str, dict[str, float]] = field(default_factory=dict)  # host -> stage -> seconds in its tasks
     asked_to_end: float | None = None
 
     def event(self, event: dict[str, Any]) -> bool:
@@ -49,7 +51,10 @@ class Follower:
             self._play(data.get("name") or data.get("play") or "")
         elif kind in ("playbook_on_task_start", "playbook_on_handler_task_start"):
             self.display.step(self.clock, data.get("task", ""))
-        elif kind in FAILED and not data.get("ignore_errors"):
+        if kind in ENDED:
+            stages = self.busy.setdefault(data.get("host", ""), {})
+            stages[self.clock.stage] = stages.get(self.clock.stage, 0.0) + data.get("duration", 0.0)
+        if kind in FAILED and not data.get("ignore_errors"):
             stage, task = self.clock.stage, data.get("task", "")
             self.failures.append(Failure(stage, task, data.get("host", ""), message(data.get("res", {}))))
         return False

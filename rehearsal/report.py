@@ -11,7 +11,7 @@ from rich.table import Table
 from rehearsal.commands import tail
 from rehearsal.deploy import Failure
 from rehearsal.places import Site
-from rehearsal.progress import minutes
+from rehearsal.progress import ROUGH_DEPLOY, minutes
 
 
 def acceptance(site: Site) -> dict[str, Any]:
@@ -22,21 +22,24 @@ def acceptance(site: Site) -> dict[str, Any]:
         return {"answer": "(the accept stage wrote none)", "model": "?", "engines": []}
 
 
-def success(console: Console, site: Site, spent: dict[str, float]) -> None:
+def success(console: Console, site: Site, spent: dict[str, float], busy: dict[str, dict[str, float]]) -> None:
+    """The answer, and a table of engines: what each runs, and how long its node was at work in each stage.
+
+    `spent` holds the site's seconds by stage, `busy` those of each host.
+    """
     found = acceptance(site)
     console.print(f"\n[bold]{escape(found['model'])} answers:[/] {escape(str(found['answer']))}\n")
-    engines = Table("node", "engine", "rank", "release", "load s")
+    stages = [stage for stage in spent if stage in ROUGH_DEPLOY]
+    table = Table("node", "engine", "rank", "release", *(f"{stage} s" for stage in stages))
     for row in found["engines"]:
-        cells = (row.get(key, "") for key in ("node", "engine", "rank", "release", "load_seconds"))
-        engines.add_row(*(escape(str(cell)) for cell in cells))
-    console.print(engines)
-    stages = Table("stage", "seconds")
-    stages.columns[1].justify = "right"
-    for stage, seconds in spent.items():
-        stages.add_row(stage, f"{seconds:.0f}")
-    stages.add_section()
-    stages.add_row("all", f"{sum(spent.values()):.0f} ({minutes(sum(spent.values()))})")
-    console.print(stages)
+        cells = (str(row.get(key, "")) for key in ("node", "engine", "rank", "release"))
+        seconds = (busy.get(row["node"], {}).get(stage) for stage in stages)
+        table.add_row(*map(escape, cells), *("" if value is None else f"{value:.0f}" for value in seconds))
+    table.add_section()
+    table.add_row("whole site", "", "", "", *(f"{spent[stage]:.0f}" for stage in stages))
+    console.print(table)
+    before = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in spent.items() if stage not in stages)
+    console.print(f"In all {minutes(sum(spent.values()))}; before the deploy: {before or 'nothing'}.", highlight=False)
 
 
 def failure(console: Console, status: str, failures: list[Failure], log: Path) -> None:

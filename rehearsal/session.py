@@ -87,7 +87,7 @@ class Session:
         spent = self.clock.spent
         if status == "successful":
             progress.remember(self.kind, spent, RECORD)
-            report.success(console, self.site, spent)
+            report.success(console, self.site, spent, follower.busy)
         else:
             report.failure(console, status, follower.failures, self.log)
         report.farewell(console, self.site)

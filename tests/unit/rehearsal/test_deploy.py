@@ -81,6 +81,14 @@ def test_what_does_not_end_the_run_is_no_failure(follower, event):
     assert not follower.failures
 
 
+def test_the_seconds_of_a_host_are_those_of_its_tasks_by_stage(follower):
+    follower.event(play("Serve | Start"))
+    for seconds in (1.5, 2.0):
+        follower.event({"event": "runner_on_ok", "event_data": {"host": "node-01", "duration": seconds}})
+
+    assert follower.busy == {"node-01": {"serve": 3.5}}
+
+
 def test_output_goes_to_the_log_and_no_event_file_is_kept(follower):
     kept = follower.event({"event": "verbose", "stdout": "TASK [x] ***"})
 

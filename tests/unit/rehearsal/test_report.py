@@ -29,22 +29,24 @@ def test_success_shows_answer_engines_and_seconds_of_every_stage(site, console):
         "engine": "unified-0-rank-0",
         "rank": 0,
         "release": "5c09 bc1e 77aa",
-        "load_seconds": 31,
     }
     found = {"answer": "Six [times] seven is 42.", "model": "tiny", "engines": [engine]}
     (site.deploy_state / "acceptance.json").write_text(json.dumps(found))
 
-    report.success(console, site, {"prepare": 20.2, "serve": 41.0})
+    report.success(
+        console, site, {"build": 5, "prepare": 20.2, "serve": 41.0}, {"node-01": {"prepare": 17.0, "serve": 33.3}}
+    )
 
     text = console.file.getvalue()
     assert "tiny answers: Six [times] seven is 42." in text
     assert all(
-        word in text for word in ("node-01", "unified-0-rank-0", "5c09 bc1e 77aa", "31", "prepare", "41", "1:01")
+        word in text
+        for word in ("node-01", "unified-0-rank-0", "5c09 bc1e 77aa", "prepare s", "17", "33", "41", "build 5 s")
     )
 
 
 def test_a_run_that_wrote_no_acceptance_says_so(site, console):
-    report.success(console, site, {})
+    report.success(console, site, {}, {})
 
     assert "wrote none" in console.file.getvalue()
 
