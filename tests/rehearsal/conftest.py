@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -58,8 +59,9 @@ class Rehearsed:
     def play(self, name: str = "deploy", *options: str, inventory: Path | None = None, **variables: object) -> Run:
         """Run a playbook on the site through ansible-runner."""
         run, began = Run(), time.monotonic()
+        home = Path(tempfile.mkdtemp(dir=self.scratch))
         runner = ansible_runner.run(
-            private_data_dir=str(self.scratch / f"runner-{time.monotonic_ns()}"),
+            private_data_dir=str(home),
             project_dir=str(CHECKOUT),
             playbook=str(CHECKOUT / f"playbooks/{name}.yml") if "." not in name else name,
             inventory=[str(self.site.inventory), *([str(inventory)] if inventory else [])],
