@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -12,6 +13,8 @@ from rehearsal.commands import tail
 from rehearsal.deploy import Failure
 from rehearsal.places import Site
 from rehearsal.progress import ROUGH_DEPLOY, minutes
+
+WIDTH = 96  # of the table of engines, also on a narrow terminal: wrapped cells would be harder to read
 
 
 def acceptance(site: Site) -> dict[str, Any]:
@@ -30,16 +33,19 @@ def success(console: Console, site: Site, spent: dict[str, float], busy: dict[st
     found = acceptance(site)
     console.print(f"\n[bold]{escape(found['model'])} answers:[/] {escape(str(found['answer']))}\n")
     stages = [stage for stage in spent if stage in ROUGH_DEPLOY]
-    table = Table("node", "engine", "rank", "release", *(f"{stage} s" for stage in stages))
+    table = Table("node", "engine", "rank", "release", *stages, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for column in table.columns:
+        column.no_wrap = True
     for row in found["engines"]:
         cells = (str(row.get(key, "")) for key in ("node", "engine", "rank", "release"))
         seconds = (busy.get(row["node"], {}).get(stage) for stage in stages)
         table.add_row(*map(escape, cells), *("" if value is None else f"{value:.0f}" for value in seconds))
     table.add_section()
-    table.add_row("whole site", "", "", "", *(f"{spent[stage]:.0f}" for stage in stages))
-    console.print(table)
+    table.add_row("the site", "", "", "", *(f"{spent[stage]:.0f}" for stage in stages))
+    Console(file=console.file, width=max(console.width, WIDTH)).print(table)
     before = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in spent.items() if stage not in stages)
-    console.print(f"In all {minutes(sum(spent.values()))}; before the deploy: {before or 'nothing'}.", highlight=False)
+    total = f"Seconds by stage; {minutes(sum(spent.values()))} in all; before the deploy: {before or 'nothing'}."
+    console.print(total, highlight=False)
 
 
 def failure(console: Console, status: str, failures: list[Failure], log: Path) -> None:

@@ -41,7 +41,7 @@ def test_success_shows_answer_engines_and_seconds_of_every_stage(site, console):
     assert "tiny answers: Six [times] seven is 42." in text
     assert all(
         word in text
-        for word in ("node-01", "unified-0-rank-0", "5c09 bc1e 77aa", "prepare s", "17", "33", "41", "build 5 s")
+        for word in ("node-01", "unified-0-rank-0", "5c09 bc1e 77aa", "prepare", "17", "33", "41", "build 5 s")
     )
 
 
