@@ -14,7 +14,7 @@ from rehearsal.deploy import Failure
 from rehearsal.places import Site
 from rehearsal.progress import ROUGH_DEPLOY, minutes
 
-WIDTH = 96  # of the table of engines, also on a narrow terminal: wrapped cells would be harder to read
+WIDTH = 104  # of the table of engines, also on a narrow terminal: wrapped cells would be harder to read
 
 
 def acceptance(site: Site) -> dict[str, Any]:
