@@ -57,6 +57,7 @@ invocation:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils import commands
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.keeper import systemd
 
 
@@ -103,6 +104,11 @@ def start(module, state):
     return True
 
 
+def lines(words):
+    """Arguments as lines of a diff."""
+    return "".join(" ".join(group) + "\n" for group in commands.folded(words))
+
+
 def main():
     """Entry point of the module."""
     module = AnsibleModule(
@@ -120,13 +126,13 @@ def main():
         changed = act(module, state)
     except systemd.SystemdError as error:
         ended = systemd.show(name)
-        lines = "\n".join("  " + line for line in systemd.last_lines(name))
+        log = "\n".join("  " + line for line in systemd.last_lines(name))
         module.fail_json(
             msg="{} did not obey ({}): {}\nlast lines of its log:\n{}\nremedy: correct what the log names, run again; "
-            "the whole log: journalctl -u {}".format(name, systemd.ending(ended), error, lines or "  (none)", name)
+            "the whole log: journalctl -u {}".format(name, systemd.ending(ended), error, log or "  (none)", name)
         )
     before, after = systemd.command_of(state), module.params["command"]
-    diff = {"before": "\n".join(before) + "\n", "after": "\n".join(after) + "\n"} if changed and after else None
+    diff = {"before": lines(before), "after": lines(after)} if changed and after else None
     module.exit_json(
         changed=changed, invocation=systemd.show(name).get("InvocationID", ""), **({"diff": diff} if diff else {})
     )

@@ -52,7 +52,7 @@ differing:
   type: list
   elements: dict
   returned: always
-  sample: [{name: kimi-k3-engine@a.service, reason: "--max-num-seqs 4 -> 8"}]
+  sample: [{name: kimi-k3-engine@a.service, reason: --max-num-seqs 4 becomes --max-num-seqs 8}]
 running:
   description: Arguments of the running main process of every unit that is wanted or matches the pattern.
   type: dict
@@ -68,18 +68,10 @@ import glob
 import os
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils import commands
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.keeper import systemd
 
 UNIT_DIRECTORY = "/etc/systemd/system"
-
-
-def difference(running, wanted):
-    """The arguments that differ, in words; empty where both are the same."""
-    gone = [word for word in running if word not in wanted]
-    come = [word for word in wanted if word not in running]
-    if gone or come:
-        return " ".join(["-" + repr(word) for word in gone] + ["+" + repr(word) for word in come])
-    return "" if running == wanted else "the same arguments in another order"
 
 
 def reason(unit):
@@ -87,7 +79,7 @@ def reason(unit):
     state = systemd.show(unit["name"])
     if systemd.phase(state) != "up":
         return "it does not run"
-    return difference(systemd.command_of(state), unit["command"])
+    return commands.difference(systemd.command_of(state), unit["command"])
 
 
 def main():

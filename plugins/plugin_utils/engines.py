@@ -12,6 +12,8 @@ import hashlib
 import json
 from pathlib import Path
 
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils import commands
+
 PODMAN = "/usr/bin/podman"
 LABEL = "--label=sovereign.kimi_k3"
 STOP_SECONDS = 30  # a headless worker needs 11 s to leave (measured); podman's own 10 s would kill it
@@ -110,8 +112,11 @@ def label_of(command: list[str], name: str) -> str:
 
 
 def systemd_words(words: list[str]) -> str:
-    """An ExecStart= value that systemd splits into exactly `words`, one a line (systemd.service(5), COMMAND LINES)."""
-    return " \\\n  ".join(_word(word) for word in words)
+    """An ExecStart= value that systemd splits into exactly `words`, a flag with its value on each line.
+
+    Source: systemd.service(5), COMMAND LINES.
+    """
+    return " \\\n  ".join(" ".join(map(_word, group)) for group in commands.folded(words))
 
 
 def _word(word):

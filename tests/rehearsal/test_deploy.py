@@ -76,7 +76,8 @@ def test_a_changed_flag_is_shown_and_restarts_just_what_it_says(rehearsed):
     before, change = rehearsed.starts(), {"serving_overrides": {"flags": {"--max-num-seqs": 3}}}
     run = rehearsed.play("deploy", "--check", "--diff", **change)
     assert run.code == 0, run.said
-    assert "--max-num-seqs" in run.output and "-  4" in run.output and "+  3" in run.output
+    assert "-  --max-num-seqs 4" in run.output and "+  --max-num-seqs 3" in run.output
+    assert "--max-num-seqs 4 becomes --max-num-seqs 3" in run.output
     assert "unified-0-rank-0 starts" in run.output and "unified-0-rank-1 starts again" in run.output
     assert rehearsed.starts() == before
     run = rehearsed.play("deploy", **change)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils import commands
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils import engines, faults, report
 
 
@@ -93,7 +94,6 @@ def test_a_node_without_engines_has_none():
 @pytest.mark.parametrize(
     "word, written",
     [
-        ("--flag", "--flag"),
         ("", '""'),
         ("a b", '"a b"'),
         ("50%", '"50%%"'),
@@ -107,6 +107,32 @@ def test_a_node_without_engines_has_none():
 )
 def test_a_word_is_quoted_as_systemd_reads_it(word, written):
     assert engines.systemd_words(["x", word]) == f"x \\\n  {written}"
+
+
+def test_a_flag_and_its_value_share_a_line_and_long_ones_do_not():
+    words = ["run", "--rm", "--max-num-seqs", "4", "--enforce-eager", "--port", "8000"]
+    assert engines.systemd_words(words).split(" \\\n  ") == [
+        "run",
+        "--rm",
+        "--max-num-seqs 4",
+        "--enforce-eager",
+        "--port 8000",
+    ]
+
+
+@pytest.mark.parametrize(
+    "running, wanted, said",
+    [
+        (["run", "--n", "4", "--x"], ["run", "--n", "3", "--x"], "--n 4 becomes --n 3"),
+        (["--env=A=1", "--env=B=1"], ["--env=A=2", "--env=B=1"], "--env=A=1 becomes --env=A=2"),
+        (["--x"], ["--y", "1"], "--x goes, --y 1 comes"),
+        (["a", "--x"], ["a", "--x"], ""),
+        (["--label=sovereign.kimi_k3.release=a"], ["--label=sovereign.kimi_k3.release=b"], "another release"),
+    ],
+)
+def test_what_changed_is_told_by_flag(running, wanted, said):
+    found = commands.difference(running, wanted)
+    assert found.startswith(said) and bool(found) == bool(said)
 
 
 def seen(**reasons):
