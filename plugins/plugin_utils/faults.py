@@ -7,11 +7,15 @@ from __future__ import annotations
 
 
 def of_host(host, results):
-    """Rows of one host's registered results; an unreachable host is one row, whatever else was asked of it."""
+    """Rows of one host's registered results; a host that could not be read is one row, whatever was asked of it."""
     lost = next((result for result in results if result.get("unreachable")), None)
     if lost:
         remedy = f"{str(lost.get('msg', '')).strip()}: see to the host, its address (ansible_host) or its key"
         return [{"where": host, "value": "unreachable", "limit": "every host answers over ssh", "remedy": remedy}]
+    broken = next((result for result in results if result.get("failed")), None)
+    if broken:
+        remedy = f"{str(broken.get('msg', '')).strip()}: mend what this names, and run again"
+        return [{"where": host, "value": "could not be read", "limit": "every host can be read", "remedy": remedy}]
     return [
         {**row, "where": row["where"] if result.get("of_site") else f"{host}: {row['where']}"}
         for result in results

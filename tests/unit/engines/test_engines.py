@@ -181,6 +181,11 @@ def test_an_unreachable_host_is_one_fault_with_its_name():
     assert row["where"] == "n2" and "no route" in row["remedy"]
 
 
+def test_a_host_that_could_not_be_read_is_one_fault_with_its_name():
+    (row,) = faults.of_host("n2", [{"failed": True, "msg": "no python"}, {"faults": [{}]}])
+    assert row["where"] == "n2" and "no python" in row["remedy"]
+
+
 def test_the_report_has_engines_with_release_and_seconds_and_the_answer():
     ready = {"n1": {"results": [{"item": {"name": "unified-0-rank-0"}, "seconds": 12.34}]}, "n2": {}}
     asked = [{"results": [{"endpoint": "http://e", "models": ["m"], "answer": "Lima", "seconds": 1.0}]}]
