@@ -126,12 +126,18 @@ class Rehearsed:
 
 @pytest.fixture(scope="session")
 def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsed]:
-    """`make rehearse` on a new site, with all that it prints kept in `printed`; removed at the end."""
-    site = Site.of(str(CHECKOUT / "inventories/rehearsal"))
-    argv = [sys.executable, "-m", "rehearsal", "run", "--fresh"]
+    """A new site; `fresh_check` is a deploy with --check on it, `printed` what `make rehearse` said afterwards."""
+    one = Rehearsed(Site.of(str(CHECKOUT / "inventories/rehearsal")), tmp_path_factory.mktemp("runner"))
+    _tool("up", "--fresh")
+    one.fresh_check = one.play("deploy", "--check", "--diff")
+    one.printed = _tool("run")
+    yield one
+    _tool("down")
+
+
+def _tool(*words: str) -> str:
+    """What a command of the rehearsal prints; it must succeed."""
+    argv = [sys.executable, "-m", "rehearsal", *words]
     done = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    one = Rehearsed(site, tmp_path_factory.mktemp("runner"))
-    one.printed = done.stdout
-    yield one
-    subprocess.run([sys.executable, "-m", "rehearsal", "down"], cwd=CHECKOUT, check=False, capture_output=True)
+    return done.stdout
