@@ -25,7 +25,8 @@ test: ## Run every check and test, as CI does
 	@$(PYTHON) -m tools.checks
 
 plan: ## Print what would run on each node of a site: make plan SITE=lima
-	@test -n '$(SITE_FOLDER)' || { echo "There is no site '$(SITE)' in inventories: give the name of a folder there, or a path" >&2; exit 2; }
+	@test -n '$(SITE)' || { echo "SITE is empty: say which site, as in make plan SITE=lima" >&2; exit 2; }
+	@test -n '$(SITE_FOLDER)' || { echo "There is no site '$(SITE)' in inventories: give the name of a folder there, or a path without blanks" >&2; exit 2; }
 	@tools/setup python
 	@ansible-playbook playbooks/plan.yml -i '$(SITE_FOLDER)'
 

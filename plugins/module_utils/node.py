@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 
 from .keeper import systemd
+
+# Where a container engine looks for specifications: CNCF container-device-interface, SPEC.md.
+CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 
 
 def os_release(text):
@@ -67,6 +71,19 @@ def fabric_faults(address, interface, runner=systemd.run):
         )
     )
     return [_row("fabric_address", f"{address} on {interface}", "an address of that interface", remedy)]
+
+
+def device_faults(arguments, specs=CDI_FOLDERS):
+    """Devices that engines are given and the node does not have: paths, and names of the CDI (vendor/class=device)."""
+    rows = []
+    for device in [word.split("=", 1)[1] for word in arguments if word.startswith("--device=")]:
+        kind, is_cdi, _ = device.partition("=")
+        if is_cdi and not any(kind in _read(path) for folder in specs for path in glob.glob(folder + "/*")):
+            remedy = "install the vendor's driver and container toolkit, and have it write its CDI specification"
+            rows.append(_row("device", device, f"a CDI specification of {kind} in {' or '.join(specs)}", remedy))
+        elif not is_cdi and not os.path.exists(device.split(":")[0]):
+            rows.append(_row("device", device, "a device of this node", "load the driver that makes it"))
+    return rows
 
 
 def port_faults(ports, own_pattern="kimi-k3-*", runner=systemd.run):

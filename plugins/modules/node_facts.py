@@ -11,8 +11,8 @@ module: node_facts
 short_description: Compare a node with what the site declares of it
 version_added: 0.1.0
 description:
-  - Reads operating system, init, fabric address and listening ports, and returns what does not fit. Changes nothing
-    and does not fail on a fault, so that the faults of all nodes come in one answer.
+  - Reads operating system, init, fabric address, listening ports and devices, and returns what does not fit. Changes
+    nothing and does not fail on a fault, so that the faults of all nodes come in one answer.
 author: The sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   fabric_address:
@@ -27,6 +27,11 @@ options:
     description: TCP ports that must be free, or held by this collection's own services.
     type: list
     elements: int
+    default: []
+  container_arguments:
+    description: Arguments of the engines' containers; the devices they name must be there.
+    type: list
+    elements: str
     default: []
   platforms:
     description: Supported systems, as ID and major VERSION_ID of C(/etc/os-release).
@@ -68,12 +73,14 @@ def main():
             "fabric_address": {"type": "str", "default": ""},
             "fabric_interface": {"type": "str", "default": ""},
             "ports": {"type": "list", "elements": "int", "default": []},
+            "container_arguments": {"type": "list", "elements": "str", "default": []},
             "platforms": {"type": "list", "elements": "str", "required": True},
         },
         supports_check_mode=True,
     )
     given = module.params
     faults = node.platform_faults(given["platforms"]) + node.init_faults() + node.port_faults(given["ports"])
+    faults += node.device_faults(given["container_arguments"])
     if given["fabric_address"]:
         faults += node.fabric_faults(given["fabric_address"], given["fabric_interface"])
     module.exit_json(changed=False, faults=faults)

@@ -187,6 +187,22 @@ def test_ports_of_our_own_services_are_theirs(monkeypatch):
     assert node.port_faults([8000], runner=lambda argv, check: "kimi-k3-keeper.service loaded active running\n") == []
 
 
+@pytest.mark.parametrize(
+    "argument, missing",
+    [
+        ("--device=nvidia.com/gpu=all", []),
+        ("--device=amd.com/gpu=all", ["amd.com/gpu=all"]),
+        ("--device=/dev/null", []),
+        ("--device=/dev/null:/dev/zero", []),
+        ("--device=/dev/infiniband", ["/dev/infiniband"]),
+        ("--shm-size=1g", []),
+    ],
+)
+def test_a_device_that_the_node_does_not_have_is_a_fault(tmp_path, argument, missing):
+    (tmp_path / "nvidia.yaml").write_text("cdiVersion: 0.7.0\nkind: nvidia.com/gpu\n")
+    assert [row["value"] for row in node.device_faults([argument], (str(tmp_path),))] == missing
+
+
 LINKS = json.dumps(
     [
         {"ifname": "lo", "addr_info": [{"local": "127.0.0.1"}]},
