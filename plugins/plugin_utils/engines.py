@@ -15,6 +15,7 @@ from pathlib import Path
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils import commands
 
 PODMAN = "/usr/bin/podman"
+CACHE = "/var/cache/kimi-k3"  # compiled kernels and the like outlive a start; the unit makes the folder
 LABEL = "--label=sovereign.kimi_k3"
 STOP_SECONDS = 30  # a headless worker needs 11 s to leave (measured); podman's own 10 s would kill it
 
@@ -98,6 +99,7 @@ def command(plan: dict, engine: dict, release: str, manifest_digest: str) -> lis
         f"{LABEL}.release={release}",
         f"{LABEL}.manifest={manifest_digest}",
         f"--volume={root}:{root}:ro",
+        f"--volume={CACHE}:/root/.cache",
         *engine["container"]["arguments"],
         *(f"--env={name}={value}" for name, value in sorted(engine["env"].items())),
         plan["image"]["reference"],

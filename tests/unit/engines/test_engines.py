@@ -56,6 +56,10 @@ def test_the_checkpoint_is_mounted_read_only_at_its_own_path():
     assert "--volume=/srv/models:/srv/models:ro" in command()
 
 
+def test_what_an_engine_compiles_outlives_its_container():
+    assert "--volume=/var/cache/kimi-k3:/root/.cache" in command()
+
+
 @pytest.mark.parametrize(
     "other",
     [
