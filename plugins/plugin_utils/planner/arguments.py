@@ -124,6 +124,12 @@ def merge(site: Site, engine: Engine) -> Arguments:
     return merged
 
 
+def of_catalogue(site: Site, engine: Engine, flag: str) -> str | None:
+    """What the catalogue's layers alone make of a flag that no site overrides."""
+    values = [block["flags"][flag] for _, _, block in _blocks(site, engine) if flag in block.get("flags", {})]
+    return flag_text(values[-1], placeholder_values(site, engine)) if values else None
+
+
 def _put(merged: Arguments, block: Mapping, layer: str, source: str, known: Mapping | None) -> None:
     for flag, value in (block.get("flags") or {}).items():
         merged.put(slot(flag), Setting(flag, flag_text(value, known), layer, source))

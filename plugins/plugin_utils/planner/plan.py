@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import arguments, memory, network
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import arguments, memory, network, sharding
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Catalogue
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault, as_dicts
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.inventory import Spelling, group_faults
@@ -54,6 +54,7 @@ def plan(
         refused = {fault.node for fault in node_faults}
         sound = [replica for replica in replicas if refused.isdisjoint(node.name for node in replica.nodes)]
         refusals += [fault for replica in sound for fault in _replica_faults(declared, replica)]
+        refusals += sharding.head_faults(declared, sound)
     if refusals:
         return _refused(declared, refusals, warnings)
     return _render(declared, replicas, warnings)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import Unresolved
 
-from tests.unit.planner.samples import ABSENT, builtin, lima, lima_in_pairs
+from tests.unit.planner.samples import ABSENT, REHEARSAL, builtin, lima, lima_in_pairs, read
 
 HEX = "f" * 64
 HUB = "https://huggingface.co"
+FABRIC = {"rdma_devices": ["mlx5_0", "mlx5_1"], "gid_index": 3}
 
 
 def site(**values):
@@ -21,6 +22,12 @@ def node(**values):
 
 def overrides(**values):
     return site(serving_overrides=values)
+
+
+def first_nodes(count):
+    """Lima as one replica over its first nodes."""
+    names = lima().groups["gpu_nodes"][:count]
+    return lima().with_site(serving_profile="multi_node_tp", **FABRIC).with_groups(gpu_nodes=names)
 
 
 def pair(**values):
@@ -67,6 +74,26 @@ CASES = {
         site(serving_profile="multi_node_tp", serving_nodes_per_replica=1),
         "serving_nodes_per_replica",
         "at least 2",
+    ),
+    "heads that do not divide": (
+        site(serving_profile="multi_node_tp", **FABRIC),
+        "serving_nodes_per_replica",
+        "divide by 8, 16, 24, 32, 48, 96 GPUs, not by 64 write serving_nodes_per_replica: 4 or 2",
+    ),
+    "heads that divide with fewer nodes": (
+        lambda: first_nodes(5),
+        "serving_nodes_per_replica",
+        "write serving_nodes_per_replica: 4 and take 1 node(s) out of gpu_nodes",
+    ),
+    "heads that no node divides": (
+        lambda: first_nodes(5).with_site(serving_nodes_per_replica=5, serving_model="kimi-k3-tiny"),
+        "serving_nodes_per_replica",
+        "choose another serving_profile",
+    ),
+    "heads of a single node": (
+        lambda: read(REHEARSAL).with_site(serving_profile="single_node_tp").with_hosts({"node-02": {"gpu_count": 3}}),
+        "node-02.gpu_count",
+        "divide by 1, 2, 4 GPUs",
     ),
     "unlike nodes in a replica": (pair(gpu_model="cpu"), "gpu-04.gpu_model", "must be like its head gpu-03"),
     "fabric without its devices": (pair(rdma_devices=ABSENT), "gpu-04.rdma_devices", "[mlx5_0, mlx5_1]"),
