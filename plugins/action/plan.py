@@ -67,7 +67,7 @@ class ActionModule(ActionBase):
 
     def _host_variables(self, task_vars: dict) -> dict[str, dict]:
         """Every host's variables by name; values only of those that the planner reads."""
-        wanted = inventory.SITE_VARIABLES | inventory.NODE_VARIABLES
+        wanted = inventory.SITE_VARIABLES | inventory.NODE_VARIABLES | inventory.CONNECTION_VARIABLES
         hosts = {}
         for host in task_vars["groups"]["all"]:
             variables = task_vars["hostvars"][host]

@@ -19,6 +19,8 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults i
 
 SITE_VARIABLES = frozenset(site.VARIABLES)
 NODE_VARIABLES = frozenset(nodes.VARIABLES)
+# How Ansible reaches a host; two hosts at one place are one host.
+CONNECTION_VARIABLES = frozenset({"ansible_host", "ansible_port"})
 PREFIXES = frozenset({"site_", "serving_", "fabric_", "checkpoint_", "licence_", "gpu_"})
 MISSPELT = 2  # edits that still count as a slip of the same name
 

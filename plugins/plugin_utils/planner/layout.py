@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -104,9 +105,22 @@ def _size_faults(site: Site, shape: Mapping, size: int, available: int) -> Itera
         yield Fault(OVERRIDE, size, limit, remedy)
 
 
+def _family(node: Node) -> int | None:
+    """4 or 6; None without a sound address."""
+    try:
+        return ipaddress.ip_address(node["fabric_address"] or "").version
+    except ValueError:
+        return None
+
+
 def _pairing_faults(replica: Replica) -> Iterator[Fault]:
     """Ranks of one replica must be alike."""
+    family = _family(replica.head)
     for node in replica.nodes:
+        if None not in (family, _family(node)) and _family(node) != family:
+            limit = f"all nodes of {replica.name} speak IPv{family}, as its head {replica.head.name} does"
+            remedy = f"write the node's IPv{family} address"
+            yield Fault("fabric_address", node["fabric_address"], limit, remedy, node.name)
         for variable in ("gpu_model", "gpu_count"):
             if node[variable] != replica.head[variable]:
                 limit = f"all nodes of {replica.name} must be like its head {replica.head.name}"

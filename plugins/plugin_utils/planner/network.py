@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import Unresolved
 
 EPHEMERAL = range(32768, 61000)  # net.ipv4.ip_local_port_range, the kernel's default
 AGENT_PORTS = {"fetch": 7654, "keeper": 7655}  # on every node, beside its engines
@@ -40,19 +42,32 @@ def address_faults(node: str, address: str | None, interface: str | None) -> Ite
         yield Fault("fabric_interface", interface, limit, "write it as `ip link` shows it", node)
 
 
-def duplicate_faults(addresses: Mapping[str, str | None]) -> Iterator[Fault]:
-    """`addresses` is {node: fabric address}; every holder of an address that has more than one is named."""
-    holders: dict[object, list[str]] = {}
-    for node, address in addresses.items():
-        try:
-            holders.setdefault(ipaddress.ip_address(address), []).append(node)
-        except ValueError:
-            continue
-    for nodes in holders.values():
-        for node in nodes if len(nodes) > 1 else ():
-            others = ", ".join(other for other in nodes if other != node)
-            remedy = "give each node its own fabric address"
-            yield Fault("fabric_address", addresses[node], f"one address, one node; {others} has it too", remedy, node)
+def duplicate_faults(hosts: Mapping[str, Mapping]) -> Iterator[Fault]:
+    """`hosts` is {host: its variables}; every holder of an address that another host has too is named."""
+    holders: dict[object, dict[str, str]] = {}
+    for host, values in hosts.items():
+        for variable, address in _addresses(host, values):
+            holders.setdefault(address, {}).setdefault(host, variable)
+    for sharing in holders.values():
+        for host, variable in sharing.items() if len(sharing) > 1 else ():
+            others = ", ".join(other for other in sharing if other != host)
+            thing = "node its own fabric address" if variable == "fabric_address" else "host an address of its own"
+            limit = f"one address, one node; {others} has it too"
+            yield Fault(variable, hosts[host].get(variable, host), limit, f"give each {thing}", host)
+
+
+def _addresses(host: str, values: Mapping) -> Iterator[tuple[str, object]]:
+    """(variable, what it leads to): peers reach a fabric address, Ansible the host's own or its name."""
+    with contextlib.suppress(ValueError):
+        yield "fabric_address", ipaddress.ip_address(str(values.get("fabric_address")))
+    reached, port = values.get("ansible_host", host), values.get("ansible_port")
+    if isinstance(reached, Unresolved):
+        return
+    try:
+        reached = ipaddress.ip_address(str(reached))
+    except ValueError:
+        reached = str(reached).lower()
+    yield "ansible_host", reached if port in (None, 22, "22") else (reached, str(port))
 
 
 def port_faults(nodes: Mapping[str, dict]) -> Iterator[Fault]:

@@ -47,9 +47,6 @@ def read_nodes(
         faults += wrong
         faults += _hardware_faults(node, image, catalogue)
         faults += network.address_faults(name, values["fabric_address"], values["fabric_interface"])
-    faults += network.duplicate_faults(
-        {node.name: node["fabric_address"] for node in nodes.values() if node["fabric_address"]}
-    )
     return nodes, faults
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import arguments, memory, network, sharding
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Catalogue
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault, as_dicts
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault, as_dicts, natural
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.inventory import Spelling, group_faults
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.layout import Engine, Replica, lay_out
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.nodes import read_nodes
@@ -46,6 +46,8 @@ def plan(
     names = {name for group in required if group != "service_hosts" for name in groups.get(group, [])}
     members, node_faults = read_nodes(sorted(names), nodes, declared.image, catalogue)
     refusals += node_faults
+    ours = {name for group in (*required, "spare_nodes") for name in groups.get(group, [])}
+    refusals += network.duplicate_faults({name: nodes.get(name, {}) for name in sorted(ours, key=natural)})
     replicas: list[Replica] = []
     if declared.profile:
         replicas, layout_faults = lay_out(declared, members, groups)

@@ -57,7 +57,7 @@ def read(directory: Path) -> Sample:
     sources = [str(path) for path in sorted(directory.glob("*.yml"))]
     manager = InventoryManager(loader=loader, sources=sources)
     variables = VariableManager(loader=loader, inventory=manager)
-    known = inventory.SITE_VARIABLES | inventory.NODE_VARIABLES
+    known = inventory.SITE_VARIABLES | inventory.NODE_VARIABLES | inventory.CONNECTION_VARIABLES
     hosts = {}
     for host in manager.get_hosts():
         values = variables.get_vars(host=host, include_hostvars=False)

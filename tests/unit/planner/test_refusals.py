@@ -30,6 +30,13 @@ def first_nodes(count):
     return lima().with_site(serving_profile="multi_node_tp", **FABRIC).with_groups(gpu_nodes=names)
 
 
+def spare(**values):
+    """Lima with a spare node."""
+    sample = lima()
+    sample.hosts["spare-01"] = {**sample.hosts["service-01"], **values}
+    return sample.with_groups(spare_nodes=["spare-01"])
+
+
 def pair(**values):
     return lambda: lima_in_pairs().with_hosts({"gpu-04": values})
 
@@ -99,6 +106,35 @@ CASES = {
     "fabric without its devices": (pair(rdma_devices=ABSENT), "gpu-04.rdma_devices", "[mlx5_0, mlx5_1]"),
     "fabric without its GID": (pair(gid_index=ABSENT), "gpu-04.gid_index", "roce.yml needs it"),
     "one address twice": (node(fabric_address="10.30.0.11"), "gpu-03.fabric_address", "gpu-01 has it too"),
+    "one address in two spellings": (
+        lambda: lima().with_hosts(
+            {n: {"fabric_address": a} for n, a in (("gpu-02", "fd00::1"), ("gpu-03", "fd00:0::1"))}
+        ),
+        "gpu-03.fabric_address",
+        "gpu-02 has it too",
+    ),
+    "one host by two names": (node(ansible_host="10.20.0.11"), "gpu-03.ansible_host", "gpu-01 has it too"),
+    "a node that is the service host": (node(ansible_host="10.20.0.2"), "gpu-03.ansible_host", "service-01 has it too"),
+    "a name that is another's address": (
+        lambda: lima().with_hosts({"gpu-03": {"ansible_host": "GPU-04"}, "gpu-04": {"ansible_host": ABSENT}}),
+        "gpu-03.ansible_host",
+        "gpu-04 has it too",
+    ),
+    "an address on the fabric that is the service host's": (
+        node(fabric_address="10.20.0.2"),
+        "gpu-03.fabric_address",
+        "service-01 has it too",
+    ),
+    "a spare node at a node's address": (
+        lambda: spare(ansible_host="10.20.0.14"),
+        "spare-01.ansible_host",
+        "gpu-04 has it too",
+    ),
+    "two families of addresses in a replica": (
+        pair(fabric_address="fd00::14"),
+        "gpu-04.fabric_address",
+        "write the node's IPv4 address",
+    ),
     "address by name": (node(fabric_address="gpu-03.lan"), "gpu-03.fabric_address", "numeric"),
     "address with a prefix length": (node(fabric_address="10.30.0.13/24"), "gpu-03.fabric_address", "numeric"),
     "wildcard address": (node(fabric_address="0.0.0.0"), "gpu-03.fabric_address", "unspecified"),
@@ -251,3 +287,8 @@ def test_names_of_role_variables_are_known_and_their_misspellings_refused():
 def test_names_that_are_ansibles_or_strangers_are_not_judged(name):
     result = lima().with_site(**{name: "x"}).plan()
     assert (result["refusals"], result["warnings"]) == ([], [])
+
+
+def test_hosts_behind_one_address_differ_by_their_ports():
+    ports = {f"gpu-0{n}": {"ansible_host": "10.20.0.9", "ansible_port": 2200 + n} for n in range(1, 9)}
+    assert lima().with_hosts(ports).plan()["refusals"] == []
