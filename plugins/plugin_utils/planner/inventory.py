@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import yaml
@@ -32,17 +32,36 @@ def split(hosts: Mapping[str, Mapping]) -> tuple[dict, dict[str, dict], list[Fau
     """
     shared: dict = {}
     faults = []
-    for host in sorted(hosts, key=natural):
-        for name in SITE_VARIABLES & hosts[host].keys():
-            value = hosts[host][name]
-            if shared.setdefault(name, value) != value:
-                limit = f"one site, one value; other hosts say {shared[name]!r}"
-                faults.append(Fault(name, value, limit, "declare it once, under all in site.yml", node=host))
+    for name in sorted(SITE_VARIABLES & set().union(*hosts.values())):
+        values = {host: hosts[host][name] for host in sorted(hosts, key=natural) if name in hosts[host]}
+        shared[name] = _most_common(values.values())
+        faults += _odd_ones(name, values, shared[name], hosts)
     own = {
         host: {name: value for name, value in values.items() if name not in SITE_VARIABLES}
         for host, values in hosts.items()
     }
     return shared, own, faults
+
+
+def _most_common(values: Iterable) -> object:
+    """The value that most hosts have, the first of them where several do."""
+    values = list(values)
+    return max(values, key=values.count)
+
+
+def _odd_ones(name: str, values: Mapping, shared: object, hosts: Mapping[str, Mapping]) -> Iterator[Fault]:
+    """The hosts that do not say what the others say of the site: few that say it, or few that do not."""
+    remedy = "declare it once, under all in site.yml"
+    for host, value in values.items():
+        if value != shared:
+            yield Fault(name, value, f"one site, one value; other hosts say {shared!r}", remedy, node=host)
+    silent = [host for host in sorted(hosts, key=natural) if host not in values]
+    if len(silent) >= len(values):
+        for host in (host for host, value in values.items() if value == shared):
+            yield Fault(name, shared, f"one site, one value; there is none on {several(silent)}", remedy, node=host)
+    else:
+        for host in silent:
+            yield Fault(name, None, f"one site, one value; other hosts say {shared!r}", remedy, node=host)
 
 
 def role_variables(directory: Path) -> dict[str, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.site import VARIABLES
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import Unresolved
 
 from tests.unit.planner.samples import ABSENT, REHEARSAL, builtin, lima, lima_in_pairs, read
@@ -56,6 +57,21 @@ CASES = {
     "misspelt site variable": (site(serving_profil="x"), "serving_profil", "write serving_profile"),
     "misspelt node variable": (node(fabric_adress="x"), "gpu-03.fabric_adress", "write fabric_address"),
     "two values for one site": (node(site_name="cusco"), "gpu-03.site_name", "declare it once"),
+    "the site's word on one node alone": (
+        node(serving_max_model_len=4096),
+        "gpu-03.serving_max_model_len",
+        "none on gpu-01, gpu-02, gpu-04 and 5 more up to service-01 declare it once, under all",
+    ),
+    "nothing on one host": (
+        lambda: lima().with_hosts({"service-01": {"serving_profile": ABSENT}}),
+        "service-01.serving_profile",
+        "other hosts say 'single_node_tp' declare it once",
+    ),
+    "two values, the first host's alone": (
+        lambda: lima().with_hosts({"gpu-01": {"serving_nodes_per_replica": None, "fabric_kind": "ethernet"}}),
+        "gpu-01.fabric_kind",
+        "other hosts say 'roce'",
+    ),
     "template without its variable": (
         site(serving_image=Unresolved("'tag' is undefined")),
         "serving_image",
@@ -292,3 +308,10 @@ def test_names_that_are_ansibles_or_strangers_are_not_judged(name):
 def test_hosts_behind_one_address_differ_by_their_ports():
     ports = {f"gpu-0{n}": {"ansible_host": "10.20.0.9", "ansible_port": 2200 + n} for n in range(1, 9)}
     assert lima().with_hosts(ports).plan()["refusals"] == []
+
+
+@pytest.mark.parametrize("name", sorted(VARIABLES))
+def test_no_site_variable_stands_on_one_host_alone(name):
+    value = lima_in_pairs().hosts["gpu-02"].get(name, 1)
+    sample = lima_in_pairs().with_site(**{name: ABSENT}).with_hosts({"gpu-02": {name: value}})
+    assert f"gpu-02.{name}" in [fault["where"] for fault in sample.plan()["refusals"]]
