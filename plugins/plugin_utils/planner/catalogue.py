@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -15,9 +15,12 @@ from string import Template
 import jsonschema
 import referencing
 import yaml
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import overlay
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault, suggest
 
 KINDS = ("engines", "hardware", "models", "profiles", "fabrics", "features")
+# Keys of a `when` that name an entry.
+NAMED = {"hardware": "hardware", "profile": "profiles", "fabric": "fabrics", "model": "models"}
 MANUAL = "see docs/en/catalogue.md"
 # What a flag or a variable may refer to as $name; the planner knows each of them per engine.
 PLACEHOLDERS = frozenset({
@@ -82,13 +85,26 @@ def load(site_directory: Path | None = None, directory: Path | None = None) -> C
             faults += wrong
             if not wrong:
                 entries[entry.kind][entry.name] = whole
-    return Catalogue(entries, tuple(faults))
+    strays = overlay.stray_faults(site_directory, KINDS) if site_directory else ()
+    return Catalogue(entries, (*strays, *faults, *_unknown_conditions(entries)))
+
+
+def _unknown_conditions(entries: Mapping[str, Mapping[str, Entry]]) -> Iterator[Fault]:
+    """What a `when` asks for by name must be an entry; the schema knows the values of its other keys."""
+    known: dict[str, set] = {key: set(entries[kind]) for key, kind in NAMED.items()}
+    known["generation"] = {entry["generation"] for entry in entries["hardware"].values()}
+    for entry in (entry for found in entries.values() for entry in found.values()):
+        for key, wanted in ((k, w) for block in entry["settings"] for k, w in block.get("when", {}).items()):
+            for value in wanted if isinstance(wanted, list) else [wanted]:
+                if value not in known.get(key, {value}):
+                    where = f"{entry.file}: $.settings.when.{key}"
+                    yield Fault(where, value, "no engine would ever have it", suggest(value, known[key]))
 
 
 def _read(directory: Path, label: str, faults: list[Fault]) -> Iterator[Entry]:
     """Every YAML file under `directory`, unchecked; one that is no mapping becomes a fault."""
     for kind in KINDS:
-        for path in sorted((directory / kind).glob("*.yml")):
+        for path in sorted((directory / kind).glob("[!.]*.yml")):
             file = f"{label}/{kind}/{path.name}"
             try:
                 content = yaml.safe_load(path.read_text(encoding="utf-8"))

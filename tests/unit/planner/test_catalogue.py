@@ -57,6 +57,22 @@ def test_a_file_of_a_site_replaces_the_keys_that_it_states(tmp_path):
         ("fabrics", "roce", f"{DATED}settings: [{{env: {{A: $colour}}}}]\n", "settings may refer to"),
         ("fabrics", "roce", f"{DATED}settings: [{{env: {{A: 5 $ a day}}}}]\n", "or $$ for a plain $"),
         ("fabrics", "roce", f"{DATED}settings: [{{when: {{weather: dry}}}}]\n", "'weather' is not one of"),
+        (
+            "fabrics",
+            "roce",
+            f"{DATED}settings: [{{when: {{role: boss}}}}]\n",
+            "'boss' is not one of ['head', 'worker']",
+        ),
+        ("fabrics", "roce", f"{DATED}settings: [{{when: {{role: [head, boss]}}}}]\n", "'boss' is not one of"),
+        ("fabrics", "roce", f"{DATED}settings: [{{when: {{spans_nodes: 'yes'}}}}]\n", "not of type 'boolean'"),
+        ("fabrics", "roce", f"{DATED}settings: [{{when: {{accelerator: gpu}}}}]\n", "'gpu' is not one of"),
+        ("fabrics", "roce", f"{DATED}settings: [{{when: {{pool: all}}}}]\n", "'all' is not one of"),
+        ("fabrics", "roce", f"{DATED}settings: [{{when: {{pool: []}}}}]\n", "[] should be non-empty"),
+        ("fabrics", "roce", f"{DATED}settings: [{{when: {{hardware: b30}}}}]\n", "did you mean b300?"),
+        ("fabrics", "roce", f"{DATED}settings: [{{when: {{fabric: [roce, ethernt]}}}}]\n", "did you mean ethernet?"),
+        ("fabrics", "roce", f"{DATED}settings: [{{when: {{profile: multi_node}}}}]\n", "did you mean multi_node_tp?"),
+        ("fabrics", "roce", f"{DATED}settings: [{{when: {{model: k3}}}}]\n", "write one of: kimi-k3, kimi-k3-tiny"),
+        ("fabrics", "roce", f"{DATED}settings: [{{when: {{generation: hopper}}}}]\n", "write one of: blackwell, cpu"),
     ],
 )
 def test_a_bad_file_of_a_site_is_refused_by_name(tmp_path, kind, name, content, words):
@@ -87,3 +103,42 @@ def test_names_inside_an_object_are_filled_in(tmp_path):
     known = overlay(tmp_path, "fabrics", "roce", DATED + settings)
     argv = engines(lima().plan(known))["unified-0-rank-0"]["argv"]
     assert json.loads(argv[argv.index("--x") + 1]) == {"address": "10.30.0.11", "ranks": ["0", 1]}
+
+
+@pytest.mark.parametrize(
+    ("path", "where"),
+    [
+        ("catalogue/hardwares/b300.yml", "site catalogue/hardwares"),
+        ("catalogue/hardware/b300.yaml", "site catalogue/hardware/b300.yaml"),
+        ("catalogue/hardware/B300.yml", "site catalogue/hardware/B300.yml"),
+        ("catalogue/hardware/ours/b300.yml", "site catalogue/hardware/ours"),
+        ("catalogue/b300.yml", "site catalogue/b300.yml"),
+        ("catalogue/hardware", "site catalogue/hardware"),
+        ("catalogue", "site catalogue"),
+    ],
+)
+def test_what_is_no_entry_of_a_known_kind_is_refused_with_the_kinds(tmp_path, path, where):
+    write(tmp_path / path)
+    told = [fault for fault in lima().plan(catalogue.load(tmp_path))["refusals"] if fault["where"] == where]
+    assert told[0]["limit"].endswith("kinds: engines, hardware, models, profiles, fabrics, features")
+
+
+@pytest.mark.parametrize("name", ["catalog", "catalogs", "catalogues", "Catalogue", "cataloge"])
+def test_a_folder_with_nearly_the_name_of_the_catalogue_is_refused(tmp_path, name):
+    write(tmp_path / name / "hardware/b300.yml")
+    assert [(f["where"], f["remedy"]) for f in lima().plan(catalogue.load(tmp_path))["refusals"]] == [
+        (f"{name}/", "rename it catalogue")
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", ["state/run.yml", "group_vars/all.yml", "catalogue/.gitkeep", "catalogue/hardware/.b300.yml"]
+)
+def test_other_folders_and_hidden_files_are_not_judged(tmp_path, path):
+    write(tmp_path / path)
+    assert catalogue.load(tmp_path).faults == ()
+
+
+def write(file):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("x: 1\n", encoding="utf-8")
