@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.inventory.manager import IGNORED
 from ansible.plugins.action import ActionBase
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import catalogue, inventory, text
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.plan import plan
@@ -55,12 +57,13 @@ class ActionModule(ActionBase):
 
     def _plan(self, task_vars: dict) -> dict:
         site, nodes, faults = inventory.split(self._host_variables(task_vars))
-        directory = task_vars.get("inventory_dir")
+        directory = task_vars.get("inventory_dir") and Path(task_vars["inventory_dir"])
+        faults += inventory.repeated_faults(texts(directory)) if directory else []
         return plan(
             site,
             nodes,
             plain(task_vars["groups"]),
-            catalogue.load(Path(directory) if directory else None),
+            catalogue.load(directory),
             inventory.role_variables(Path(__file__).parents[2] / "roles"),
             faults,
         )
@@ -73,6 +76,16 @@ class ActionModule(ActionBase):
             variables = task_vars["hostvars"][host]
             hosts[host] = {name: resolve(variables, name) if name in wanted else None for name in variables}
         return hosts
+
+
+def texts(directory: Path) -> dict[str, str]:
+    """{name: text} of the files that Ansible reads as the inventory; the rehearsal's own may repeat the site's."""
+    files = (path for path in directory.iterdir() if path.is_file() and path.name != "simulated.yml")
+    return {
+        path.name: path.read_text(encoding="utf-8", errors="replace")
+        for path in files
+        if not IGNORED.search(os.fsencode(path.name))
+    }
 
 
 def resolve(variables, name: str):

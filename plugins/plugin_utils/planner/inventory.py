@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import n
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import (
     Fault,
     edit_distance,
+    known,
     natural,
     several,
 )
@@ -22,6 +24,8 @@ NODE_VARIABLES = frozenset(nodes.VARIABLES)
 # How Ansible reaches a host; two hosts at one place are one host.
 CONNECTION_VARIABLES = frozenset({"ansible_host", "ansible_port"})
 PREFIXES = frozenset({"site_", "serving_", "fabric_", "checkpoint_", "licence_", "gpu_"})
+# A key of YAML or JSON, on its own line or in braces; what is commented out is none.
+KEY = re.compile(r"""(?:^|[{,])[ \t]*["']?(\w+)["']?[ \t]*:(?=\s|$)""", re.MULTILINE)
 MISSPELT = 2  # edits that still count as a slip of the same name
 
 
@@ -62,6 +66,19 @@ def _odd_ones(name: str, values: Mapping, shared: object, hosts: Mapping[str, Ma
     else:
         for host in silent:
             yield Fault(name, None, f"one site, one value; other hosts say {shared!r}", remedy, node=host)
+
+
+def repeated_faults(texts: Mapping[str, str]) -> Iterator[Fault]:
+    """Site variables that more than one file of the inventory's folder has as a key; `texts` is {file: its text}."""
+    found: dict[str, list[str]] = {}
+    for file, text in sorted(texts.items()):
+        for name in sorted(SITE_VARIABLES.intersection(KEY.findall(text))):
+            found.setdefault(name, []).append(file)
+    for name, files in found.items():
+        if len(files) > 1:
+            limit = "Ansible reads every file of this folder, and the last one wins"
+            remedy = "keep it in site.yml, and move a copy away or let its name end in .bak"
+            yield Fault(name, f"in {known(files)}", limit, remedy)
 
 
 def role_variables(directory: Path) -> dict[str, list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +80,28 @@ def test_role_variables_come_from_argument_specs(tmp_path):
     assert inventory.role_variables(tmp_path) == {"replica": ["replica_image"]}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "all:\n  vars:\n    site_name: cusco\n",
+        "all: {vars: {x: 1, site_name: cusco}}\n",
+        '{"all": {"vars": {"site_name": "cusco"}}}',
+        "all: {vars: {'site_name' : cusco}}\n",
+        "all:\n  vars:\n    site_name:\n",
+    ],
+)
+def test_a_site_variable_in_two_files_of_the_folder_is_refused(text):
+    faults = list(inventory.repeated_faults({"site.yml": "all:\n  vars:\n    site_name: lima\n", "site_old.yml": text}))
+    assert [(fault.variable, fault.value) for fault in faults] == [("site_name", "in site.yml, site_old.yml")]
+
+
+@pytest.mark.parametrize(
+    "text", ["# site_name: cusco\n", "my_site_name: x\n", "x: the site_name: y\n", "gpu_model: cpu\n"]
+)
+def test_a_text_that_only_mentions_a_site_variable_repeats_nothing(text):
+    assert not list(inventory.repeated_faults({"site.yml": "site_name: lima\ngpu_model: b300\n", "notes.yml": text}))
+
+
 def test_the_text_draws_a_box_for_every_replica_with_its_ranks():
     drawn = text.render(lima_in_pairs().plan(), full=False)
     assert "┌ unified-3 ───────────────┐" in drawn
@@ -144,3 +167,12 @@ def test_a_deployment_refuses_a_licence_that_nobody_accepted():
     done = playbook(LIMA, "-e", "plan_for_deploy=true")
     assert done.returncode != 0
     assert "licence_accepted_by: missing" in done.stdout + done.stderr
+
+
+def test_the_playbook_refuses_a_copy_of_the_site_beside_it(tmp_path):
+    for file in LIMA.iterdir():
+        shutil.copy(file, tmp_path)
+    for name in ("site.yml.bak", "simulated.yml", ".site.yml", "site_old.yml"):
+        (tmp_path / name).write_text("all: {vars: {site_name: cusco}}\n", encoding="utf-8")
+    told = playbook(tmp_path).stdout
+    assert '- site_name: "in site.yml, site_old.yml"; Ansible reads every file' in told
