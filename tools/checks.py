@@ -26,7 +26,7 @@ STEPS = {
     "units": "pytest tests/unit",
     # Named outright: without a .git folder molecule would not find it, and succeed with no hosts.
     "molecule": "molecule --base-config .config/molecule/config.yml test --all --no-command-borders",
-    "rehearsal": "pytest tests/rehearsal",
+    "rehearsal": "pytest -v tests/rehearsal",
 }
 
 

@@ -26,6 +26,7 @@ CONNECTION_VARIABLES = frozenset({"ansible_host", "ansible_port"})
 PREFIXES = frozenset({"site_", "serving_", "fabric_", "checkpoint_", "licence_", "gpu_"})
 # A key of YAML or JSON, on its own line or in braces; what is commented out is none.
 KEY = re.compile(r"""(?:^|[{,])[ \t]*["']?(\w+)["']?[ \t]*:(?=\s|$)""", re.MULTILINE)
+OPTIONAL_GROUPS = ("spare_nodes",)
 MISSPELT = 2  # edits that still count as a slip of the same name
 
 
@@ -137,10 +138,31 @@ def is_ansibles(name: str) -> bool:
     return name in MAGIC or name.startswith(("ansible_", "inventory_", "molecule_", "_"))
 
 
+def unread_fault(site: Mapping, hosts: Mapping[str, Mapping]) -> Fault | None:
+    """Why nothing else is worth saying: Ansible read no host, or nothing of the site."""
+    if not hosts:
+        remedy = "give the site's folder, with hosts.yml in it: -i inventories/<site>"
+        return Fault("hosts", None, "no host was found", remedy)
+    if not site:
+        remedy = "give the site's folder with -i, not a file of it; its site.yml has them under `all: vars:`"
+        return Fault("site variables", None, "no host has one", remedy)
+    return None
+
+
 def group_faults(groups: Mapping[str, list], required: Mapping[str, str]) -> Iterator[Fault]:
-    """`required` is {group: what it is for}."""
-    for group, purpose in required.items():
-        if group not in groups:
-            yield Fault(group, None, f"the inventory needs this group: {purpose}", f"add {group} to hosts.yml")
-        elif not groups[group]:
+    """`required` is {group: what it is for}; spare_nodes may be missing, but not be misspelt."""
+    for group in (*required, *OPTIONAL_GROUPS):
+        near = [] if group in groups else _near_misses(group, groups, required)
+        for other in near:
+            yield Fault(other, f"group of {several(groups[other])}", "no such group", f"write {group}")
+        if group in groups and group in required and not groups[group]:
+            purpose = required[group]
             yield Fault(group, [], f"the group needs a host: {purpose}", f"put a host into {group} in hosts.yml")
+        elif group not in groups and group in required and not near:
+            purpose = required[group]
+            yield Fault(group, None, f"the inventory needs this group: {purpose}", f"add {group} to hosts.yml")
+
+
+def _near_misses(group: str, groups: Mapping[str, list], required: Mapping[str, str]) -> list[str]:
+    strangers = sorted(groups.keys() - required.keys() - {"all", "ungrouped", *OPTIONAL_GROUPS})
+    return [name for name in strangers if edit_distance(name.lower(), group, MISSPELT) <= MISSPELT]

@@ -12,7 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import arguments, memory, network, sharding
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Catalogue
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault, as_dicts, natural
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.inventory import Spelling, group_faults
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.inventory import (
+    Spelling,
+    group_faults,
+    unread_fault,
+)
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.layout import Engine, Replica, lay_out
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.nodes import read_nodes
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.site import (
@@ -38,8 +42,11 @@ def plan(
     already. A plan with `refusals` has neither nodes nor a digest; `deploy_refusals` are what a
     deployment, not a plan, may lack.
     """
-    refusals, warnings = Spelling(known_variables or {}).judge(_carriers(site, nodes))
+    refusals, warnings = Spelling(known_variables or {}).judge(nodes)
     declared, site_faults = read_site(site, catalogue)
+    unread = unread_fault(site, nodes)
+    if unread:
+        return _refused(declared, [unread], [])
     refusals = [*faults, *catalogue.faults, *refusals, *site_faults, *arguments.override_faults(declared)]
     required = _required_groups(declared)
     refusals += group_faults(groups, required)
@@ -67,11 +74,6 @@ def _replica_faults(site: Site, replica: Replica) -> Iterator[Fault]:
     yield from memory.memory_faults(site, replica)
     for engine in replica.engines():
         yield from arguments.missing_faults(site, engine)
-
-
-def _carriers(site: Mapping, nodes: Mapping[str, Mapping]) -> dict[str, Mapping]:
-    """Whose names to spell: every host's, and the site's where no host is left to carry them."""
-    return dict(nodes) or {"site": site}
 
 
 def _required_groups(site: Site) -> dict[str, str]:

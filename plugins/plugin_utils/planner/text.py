@@ -25,7 +25,8 @@ def render(plan: dict, full: bool = True) -> str:
 def refusals(faults: Sequence[dict], warnings: Sequence[dict] = ()) -> str:
     """All that is wrong, one line each; nodes that share a fault share a line."""
     late = [fault for fault in warnings if fault not in faults]
-    parts = [f"The plan is refused: {_count(faults, 'fault')}. No host was touched.", *_lines(faults)]
+    lines = _lines(faults)
+    parts = [f"The plan is refused: {_count(lines, 'fault')}. No host was touched.", *lines]
     return "\n".join([*parts, *(["Warnings:", *_lines(late)] if late else [])])
 
 

@@ -121,6 +121,7 @@ def test_the_text_can_be_pasted_into_a_shell():
 
 def test_nodes_that_share_a_fault_share_a_line():
     told = text.refusals(lima().with_hosts({f"gpu-0{n}": {"gpu_count": 4} for n in range(1, 7)}).plan()["refusals"])
+    assert told.splitlines()[0].startswith("The plan is refused: 1 fault.")
     assert told.splitlines()[1].startswith("- gpu_count on gpu-01, gpu-02, gpu-03 and 3 more up to gpu-06: 4; ")
 
 
@@ -151,7 +152,23 @@ def test_the_playbook_refuses_an_empty_inventory(tmp_path):
     (tmp_path / "hosts.yml").write_text("all: {}\n", encoding="utf-8")
     done = playbook(tmp_path)
     assert done.returncode != 0
-    assert "- gpu_nodes: missing; the inventory needs this group" in done.stdout + done.stderr
+    assert "refused: 1 fault." in done.stdout
+    assert "- hosts: missing; no host was found. Give the site's folder" in done.stdout
+
+
+@pytest.mark.parametrize("file", ["hosts.yml", "site.yml"])
+def test_the_playbook_given_one_file_asks_for_the_folder(file):
+    told = playbook(LIMA / file).stdout
+    assert "refused: 1 fault." in told
+    assert "the site's folder" in told
+
+
+def test_the_playbook_names_a_site_file_without_its_vars(tmp_path):
+    shutil.copy(LIMA / "hosts.yml", tmp_path)
+    (tmp_path / "site.yml").write_text("site_name: lima\nserving_profile: single_node_tp\n", encoding="utf-8")
+    told = playbook(tmp_path).stdout
+    assert "refused: 1 fault." in told
+    assert "its site.yml has them under `all: vars:`" in told
 
 
 def test_the_playbook_names_an_undefined_variable_of_a_template(tmp_path):

@@ -31,6 +31,10 @@ def first_nodes(count):
     return lima().with_site(serving_profile="multi_node_tp", **FABRIC).with_groups(gpu_nodes=names)
 
 
+def renamed(group, name):
+    return lima().with_groups(**{group: ABSENT, name: lima().groups[group]})
+
+
 def spare(**values):
     """Lima with a spare node."""
     sample = lima()
@@ -78,6 +82,17 @@ CASES = {
         "define what it uses",
     ),
     "no nodes group": (lambda: lima().with_groups(gpu_nodes=ABSENT), "gpu_nodes", "add gpu_nodes"),
+    "nodes group without its s": (
+        lambda: renamed("gpu_nodes", "gpu_node"),
+        "gpu_node",
+        "no such group write gpu_nodes",
+    ),
+    "nodes group with a hyphen": (lambda: renamed("gpu_nodes", "gpu-nodes"), "gpu-nodes", "write gpu_nodes"),
+    "spare nodes misspelt": (
+        lambda: lima().with_groups(spare_node=["gpu-08"]),
+        "spare_node",
+        "write spare_nodes",
+    ),
     "empty nodes group": (lambda: lima().with_groups(gpu_nodes=[]), "gpu_nodes", "put a host into gpu_nodes"),
     "no service host": (lambda: lima().with_groups(service_hosts=[]), "service_hosts", "put a host"),
     "text for a number": (node(gpu_count="8"), "gpu-03.gpu_count", "leave the quotes out"),
@@ -245,7 +260,7 @@ def test_all_faults_come_in_one_answer_the_sites_first_then_node_by_node():
 
 
 def test_a_site_that_says_nothing_hears_everything_it_must_say():
-    empty = type(lima())({}, {"all": [], "ungrouped": []})
+    empty = type(lima())({"a": {"site_name": "x"}}, {"all": ["a"], "ungrouped": ["a"]})
     places = {fault["where"] for fault in empty.plan()["refusals"]}
     assert {"gpu_nodes", "service_hosts", "serving_profile", "checkpoint_origins"} <= places
 
@@ -315,3 +330,29 @@ def test_no_site_variable_stands_on_one_host_alone(name):
     value = lima_in_pairs().hosts["gpu-02"].get(name, 1)
     sample = lima_in_pairs().with_site(**{name: ABSENT}).with_hosts({"gpu-02": {name: value}})
     assert f"gpu-02.{name}" in [fault["where"] for fault in sample.plan()["refusals"]]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "limit", "remedy"),
+    [
+        ({}, "no host was found", "folder, with hosts.yml in it: -i"),
+        (
+            {"gpu-01": {"gpu_count": 8}},
+            "no host has one",
+            "with -i, not a file of it; its site.yml has them under `all: ",
+        ),
+    ],
+)
+def test_an_inventory_that_was_not_read_hears_that_alone(hosts, limit, remedy):
+    [fault] = type(lima())(hosts, {"all": list(hosts)}).plan()["refusals"]
+    assert fault["limit"] == limit
+    assert remedy in fault["remedy"]
+
+
+@pytest.mark.parametrize("name", ["gpu_node", "gpu-nodes"])
+def test_a_misspelt_group_is_one_fault(name):
+    assert [fault["where"] for fault in renamed("gpu_nodes", name).plan()["refusals"]] == [name]
+
+
+def test_a_group_of_ones_own_beside_the_right_one_is_no_slip():
+    assert lima().with_groups(gpu_nodes_a=["gpu-01"]).plan()["refusals"] == []
