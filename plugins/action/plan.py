@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.inventory.manager import IGNORED
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import catalogue, inventory, text
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.plan import plan
@@ -56,7 +57,10 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(f"plan_output {file}: {error.strerror}; name a file that can be written") from None
 
     def _plan(self, task_vars: dict) -> dict:
-        site, nodes, faults = inventory.split(self._host_variables(task_vars))
+        roles = inventory.role_options(Path(__file__).parents[2] / "roles")
+        hosts = self._host_variables(task_vars, {name for options in roles.values() for name in options})
+        site, nodes, faults = inventory.split(hosts)
+        faults += inventory.option_faults(roles, hosts, validate)
         directory = task_vars.get("inventory_dir") and Path(task_vars["inventory_dir"])
         faults += inventory.repeated_faults(texts(directory)) if directory else []
         return plan(
@@ -64,18 +68,25 @@ class ActionModule(ActionBase):
             nodes,
             plain(task_vars["groups"]),
             catalogue.load(directory),
-            inventory.role_variables(Path(__file__).parents[2] / "roles"),
+            roles,
             faults,
         )
 
-    def _host_variables(self, task_vars: dict) -> dict[str, dict]:
-        """Every host's variables by name; values only of those that the planner reads."""
-        wanted = inventory.SITE_VARIABLES | inventory.NODE_VARIABLES | inventory.CONNECTION_VARIABLES
+    def _host_variables(self, task_vars: dict, roles: set[str]) -> dict[str, dict]:
+        """Every host's variables by name; values only of those that the planner or a role reads."""
+        wanted = roles | inventory.SITE_VARIABLES | inventory.NODE_VARIABLES | inventory.CONNECTION_VARIABLES
         hosts = {}
         for host in task_vars["groups"]["all"]:
             variables = task_vars["hostvars"][host]
             hosts[host] = {name: resolve(variables, name) if name in wanted else None for name in variables}
         return hosts
+
+
+def validate(name: str, option: dict, value: object) -> tuple[object, list[str]]:
+    """The value as Ansible converts it to what a role's spec says, and what is wrong with it."""
+    spec = {key: option[key] for key in ("type", "elements", "choices", "options") if key in option}
+    result = ArgumentSpecValidator({name: spec}).validate({name: value})
+    return result.validated_parameters[name], result.error_messages
 
 
 def texts(directory: Path) -> dict[str, str]:

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import yaml
@@ -18,6 +19,7 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults i
     natural,
     several,
 )
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import WORDS, Unresolved
 
 SITE_VARIABLES = frozenset(site.VARIABLES)
 NODE_VARIABLES = frozenset(nodes.VARIABLES)
@@ -26,6 +28,9 @@ CONNECTION_VARIABLES = frozenset({"ansible_host", "ansible_port"})
 PREFIXES = frozenset({"site_", "serving_", "fabric_", "checkpoint_", "licence_", "gpu_"})
 # A key of YAML or JSON, on its own line or in braces; what is commented out is none.
 KEY = re.compile(r"""(?:^|[{,])[ \t]*["']?(\w+)["']?[ \t]*:(?=\s|$)""", re.MULTILINE)
+# Types of an argument spec, and what a value looks like.
+OPTION_TYPES = {"str": str, "int": int, "bool": bool, "list": list, "dict": dict}
+OPTION_EXAMPLES = {"str": '"text"', "int": "1", "bool": "true", "list": "[...]", "dict": "{...}"}
 OPTIONAL_GROUPS = ("spare_nodes",)
 MISSPELT = 2  # edits that still count as a slip of the same name
 
@@ -82,19 +87,63 @@ def repeated_faults(texts: Mapping[str, str]) -> Iterator[Fault]:
             yield Fault(name, f"in {known(files)}", limit, remedy)
 
 
-def role_variables(directory: Path) -> dict[str, list[str]]:
-    """{role: its public variables}, from the argument specs under `directory`."""
+def role_options(directory: Path) -> dict[str, dict[str, dict]]:
+    """{role: {public variable: its spec}}, from the argument specs under `directory`."""
     found = {}
     for path in sorted(directory.glob("*/meta/argument_specs.yml")):
         specs = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).get("argument_specs", {})
-        found[path.parts[-3]] = sorted({name for spec in specs.values() for name in spec.get("options") or {}})
+        found[path.parts[-3]] = {name: o for spec in specs.values() for name, o in (spec.get("options") or {}).items()}
     return found
+
+
+def option_faults(
+    roles: Mapping[str, Mapping[str, Mapping]],
+    hosts: Mapping[str, Mapping],
+    validate: Callable[[str, Mapping, object], tuple[object, list[str]]],
+) -> Iterator[Fault]:
+    """Variables of the roles whose values their specs do not allow as they stand.
+
+    `validate` gives (the value as the spec converts it, what is wrong with it). A conversion is a
+    fault too: a role reads the variable itself, not what the spec made of it.
+    """
+    options = {name: option for specs in roles.values() for name, option in specs.items() if name not in SITE_VARIABLES}
+    for host in sorted(hosts, key=natural):
+        for name in sorted(options.keys() & hosts[host].keys()):
+            value, option = hosts[host][name], options[name]
+            if isinstance(value, Unresolved):  # it may need what only a host can tell
+                continue
+            converted, errors = validate(name, option, value)
+            same = type(value) is _type(option) and repr(converted) == repr(value)
+            if errors or not same:
+                yield Fault(
+                    name,
+                    "" if value is None else value,
+                    _allowed(option),
+                    f"write {name}: {_example(option)}",
+                    node=host,
+                )
+
+
+def _type(option: Mapping) -> type:
+    return OPTION_TYPES[option.get("type", "str")]
+
+
+def _allowed(option: Mapping) -> str:
+    choices = f", one of {', '.join(option['choices'])}" if "choices" in option else ""
+    elements = f" whose items are each {WORDS[OPTION_TYPES[option['elements']]]}" if "elements" in option else ""
+    return f"must be {WORDS[_type(option)]}{elements}{choices}"
+
+
+def _example(option: Mapping) -> str:
+    """Its default where that shows something, else one of its type."""
+    kind = option.get("type", "str")
+    return json.dumps(option["default"]) if option.get("default") else OPTION_EXAMPLES[kind]
 
 
 class Spelling:
     """Judges variable names against those that the site, the nodes and the roles know."""
 
-    def __init__(self, roles: Mapping[str, list[str]]) -> None:
+    def __init__(self, roles: Mapping[str, Iterable[str]]) -> None:
         self.known = SITE_VARIABLES | NODE_VARIABLES | {name for names in roles.values() for name in names}
         self.prefixes = tuple(PREFIXES | {f"{role}_" for role in roles})
 

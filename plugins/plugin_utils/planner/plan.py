@@ -32,7 +32,7 @@ def plan(
     nodes: Mapping[str, Mapping],
     groups: Mapping[str, list],
     catalogue: Catalogue,
-    known_variables: Mapping[str, list[str]] | None = None,
+    known_variables: Mapping[str, Iterable[str]] | None = None,
     faults: Iterable[Fault] = (),
 ) -> dict:
     """Compute the plan as plain JSON data.

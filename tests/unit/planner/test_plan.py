@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible_collections.sovereign.kimi_k3.plugins.action.plan import validate
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import inventory, text
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import edit_distance, natural
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.network import endpoint
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import Unresolved
 
 from tests.unit.planner.samples import LIMA, REHEARSAL, ROOT, engines, lima, lima_in_pairs, read
 
@@ -77,7 +79,7 @@ def test_role_variables_come_from_argument_specs(tmp_path):
     spec = tmp_path / "replica/meta/argument_specs.yml"
     spec.parent.mkdir(parents=True)
     spec.write_text("argument_specs: {main: {options: {replica_image: {type: str}}}}", encoding="utf-8")
-    assert inventory.role_variables(tmp_path) == {"replica": ["replica_image"]}
+    assert inventory.role_options(tmp_path) == {"replica": {"replica_image": {"type": "str"}}}
 
 
 @pytest.mark.parametrize(
@@ -100,6 +102,47 @@ def test_a_site_variable_in_two_files_of_the_folder_is_refused(text):
 )
 def test_a_text_that_only_mentions_a_site_variable_repeats_nothing(text):
     assert not list(inventory.repeated_faults({"site.yml": "site_name: lima\ngpu_model: b300\n", "notes.yml": text}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "limit", "remedy"),
+    [
+        ("checkpoint_streams", "many", "must be a whole number", "write checkpoint_streams: 3"),
+        ("checkpoint_streams", "3", "must be a whole number", "write checkpoint_streams: 3"),
+        ("checkpoint_streams", True, "must be a whole number", "write checkpoint_streams: 3"),
+        ("checkpoint_streams", None, "must be a whole number", "write checkpoint_streams: 3"),
+        ("replica_restart_allowed", "nope", "must be true or false", "write replica_restart_allowed: true"),
+        ("replica_restart_allowed", "yes", "must be true or false", "write replica_restart_allowed: true"),
+        ("checkpoint_verification", "half", "one of quick, full", 'write checkpoint_verification: "quick"'),
+        ("container_engine_insecure_registries", "a:5000", "must be a list", "insecure_registries: [...]"),
+        ("container_engine_insecure_registries", [5000], "must be a list whose items are each text", "[...]"),
+        ("container_engine_minimum_version", 4.3, "must be text", 'minimum_version: "4.3"'),
+    ],
+)
+def test_a_value_that_a_role_does_not_take_is_refused(name, value, limit, remedy):
+    roles = inventory.role_options(ROOT / "roles")
+    [fault] = inventory.option_faults(roles, {"gpu-01": {name: value}}, validate)
+    assert (fault.where, fault.value) == (f"gpu-01.{name}", "" if value is None else value)
+    assert limit in fault.limit
+    assert remedy in fault.remedy
+
+
+def test_values_that_a_role_takes_are_no_fault():
+    good = {
+        "checkpoint_streams": 5,
+        "replica_restart_allowed": False,
+        "checkpoint_verification": "full",
+        "container_engine_insecure_registries": ["a:5000"],
+        "acceptance_prompt": Unresolved("'ansible_facts' is undefined"),
+        "checkpoint_path": 5,  # the site's own to judge
+    }
+    assert not list(inventory.option_faults(inventory.role_options(ROOT / "roles"), {"gpu-01": good}, validate))
+
+
+def test_the_playbook_refuses_a_value_that_a_role_does_not_take():
+    told = playbook(LIMA, "-e", "replica_restart_allowed=nope").stdout
+    assert "refused: 1 fault." in told
+    assert 'replica_restart_allowed on gpu-01, gpu-02, gpu-03 and 6 more up to service-01: "nope"; must be' in told
 
 
 def test_the_text_draws_a_box_for_every_replica_with_its_ranks():
