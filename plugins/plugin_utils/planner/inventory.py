@@ -19,7 +19,7 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults i
     natural,
     several,
 )
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import WORDS, Unresolved
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import WORDS, Unresolved, quoting
 
 SITE_VARIABLES = frozenset(site.VARIABLES)
 NODE_VARIABLES = frozenset(nodes.VARIABLES)
@@ -113,12 +113,12 @@ def option_faults(
             if isinstance(value, Unresolved):  # it may need what only a host can tell
                 continue
             converted, errors = validate(name, option, value)
-            same = type(value) is _type(option) and repr(converted) == repr(value)
-            if errors or not same:
+            sound = type(value) is _type(option) and repr(converted) == repr(value)
+            if errors or not sound:
                 yield Fault(
                     name,
                     "" if value is None else value,
-                    _allowed(option),
+                    _allowed(option, value),
                     f"write {name}: {_example(option)}",
                     node=host,
                 )
@@ -128,10 +128,12 @@ def _type(option: Mapping) -> type:
     return OPTION_TYPES[option.get("type", "str")]
 
 
-def _allowed(option: Mapping) -> str:
+def _allowed(option: Mapping, value: object) -> str:
     choices = f", one of {', '.join(option['choices'])}" if "choices" in option else ""
     elements = f" whose items are each {WORDS[OPTION_TYPES[option['elements']]]}" if "elements" in option else ""
-    return f"must be {WORDS[_type(option)]}{elements}{choices}"
+    slip = quoting(_type(option), value)
+    slip += " (-e name=value gives text, -e '{name: value}' does not)" if slip and isinstance(value, str) else ""
+    return f"must be {WORDS[_type(option)]}{elements}{choices}{slip}"
 
 
 def _example(option: Mapping) -> str:

@@ -101,7 +101,8 @@ def _size_faults(site: Site, shape: Mapping, size: int, available: int) -> Itera
         yield Fault(OVERRIDE, size, f"a replica of {name} has {bounds} node(s)", remedy)
     elif available % size:
         limit = f"{shape['group']} has {available} node(s), which do not divide into replicas of {size}"
-        remedy = f"add {-available % size} node(s) to the group or take {available % size} away"
+        away = f" or take {available % size} away" if available > size else ""
+        remedy = f"add {-available % size} node(s) to the group{away}"
         yield Fault(OVERRIDE, size, limit, remedy)
 
 

@@ -35,7 +35,8 @@ def address_faults(node: str, address: str | None, interface: str | None) -> Ite
             kinds = ("unspecified", "loopback", "multicast", "link_local", "reserved")
             wrong = next((kind for kind in kinds if getattr(parsed, f"is_{kind}")), None)
             if wrong:
-                limit = f"peers cannot reach a {wrong.replace('_', '-')} address"
+                article = "an" if wrong.startswith("u") else "a"
+                limit = f"peers cannot reach {article} {wrong.replace('_', '-')} address"
                 yield Fault(where, address, limit, "write the address of the node's fabric interface", node)
     if interface is not None and not INTERFACE.fullmatch(interface):
         limit = "must be the name of one interface"

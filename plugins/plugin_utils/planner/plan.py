@@ -138,7 +138,7 @@ def _model(site: Site) -> dict:
         "commit": site["serving_model_revision"],
         "served_name": site.model["served_name"],
         "path": site.model_path,
-        "licence": {**site.model["licence"], "accepted_by": site["licence_accepted_by"]},
+        "licence": {**site.model["licence"], "accepted_by": site["licence_accepted_by"] or ""},
     }
 
 

@@ -18,6 +18,7 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values i
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 PATH = re.compile(r"/[A-Za-z0-9._/-]+")
+HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?")
 ORIGIN_KINDS = ("hub",)
 # A directory of the operating system is never a place for a checkpoint; below the first group
 # nothing is, below the second a directory of one's own may be.
@@ -42,7 +43,7 @@ VARIABLES = {
     "checkpoint_path": Variable(str, example="/srv/models"),
     "checkpoint_mount_required": Variable(bool, default=True, example="true"),
     "checkpoint_origins": Variable(list, example="[{kind: hub, url: https://huggingface.co}]"),
-    "licence_accepted_by": Variable(str, default="", example="the name of the person who read the licence"),
+    "licence_accepted_by": Variable(str, required=False, example="the name of the person who read the licence"),
 }
 
 
@@ -100,7 +101,8 @@ def read_site(variables: Mapping, catalogue: Catalogue) -> tuple[Site, list[Faul
         remedy = "add {kind: hub, url: https://huggingface.co}"
         faults.append(Fault("checkpoint_origins", [], "at least one origin", remedy))
     if site.image:
-        faults += site.image.faults(site.model)
+        told = {fault.variable for fault in faults}
+        faults += [fault for fault in site.image.faults(site.model) if fault.variable not in told]
     return site, faults
 
 
@@ -153,7 +155,7 @@ def checkpoint_path_faults(path: str | None) -> Iterator[Fault]:
 
 
 def origin_faults(where: str, origin: object) -> Iterator[Fault]:
-    """An origin is {kind: hub, url: http(s)://HOST[:PORT][/PATH]}; the URL carries no secret."""
+    """An origin is {kind: hub, url: http(s)://HOST[:PORT]}."""
     example = "write {kind: hub, url: https://huggingface.co}"
     if not isinstance(origin, dict) or set(origin) != {"kind", "url"}:
         found = sorted(map(str, origin)) if isinstance(origin, dict) else origin  # values may be secrets
@@ -162,25 +164,38 @@ def origin_faults(where: str, origin: object) -> Iterator[Fault]:
     if origin["kind"] not in ORIGIN_KINDS:
         remedy = suggest(origin["kind"], ORIGIN_KINDS)
         yield Fault(f"{where}.kind", origin["kind"], "this release fetches from a hub only", remedy)
+    yield from _url_faults(f"{where}.url", origin["url"], example)
+
+
+def _url_faults(where: str, given: object, example: str) -> Iterator[Fault]:
+    """The hub's address alone: serving_model says which repository, and a plan holds no secret."""
     try:
-        url = urlsplit(str(origin["url"]))
-        sound = url.scheme in ("http", "https") and url.hostname and url.port != 0
+        url = urlsplit("" if re.search(r"\s", str(given)) else str(given))
+        sound = url.scheme in ("http", "https") and HOST.fullmatch(url.netloc.rpartition("@")[2]) and url.port != 0
     except ValueError:
         sound = False
     if not sound:
-        yield Fault(f"{where}.url", origin["url"], "must be http(s)://HOST[:PORT]", example)
-    elif "@" in url.netloc or url.query or url.fragment:
-        bare = url._replace(netloc=url.netloc.rpartition("@")[2], query="", fragment="").geturl()
+        shown = re.sub(r"//[^/]*@", "//", str(given)) if given else ""
+        yield Fault(where, shown, "must be http(s)://HOST[:PORT], without blanks", example)
+        return
+    host = url.netloc.rpartition("@")[2]
+    bare, remedy = f"{url.scheme}://{host}{url.path}", f"write {url.scheme}://{host}"
+    if "@" in url.netloc or url.query or url.fragment or "?" in str(given):
         limit = "a plan holds no secret, so a URL has no user, password or query"
-        yield Fault(f"{where}.url", bare, limit, "leave them out")
+        yield Fault(where, bare, limit, remedy)
+    elif url.path.strip("/"):
+        limit = "is the hub's address alone, without a path; serving_model says which repository"
+        yield Fault(where, bare, limit, remedy)
 
 
 def deploy_faults(site: Site) -> Iterator[Fault]:
     """What a plan may lack and a deployment may not."""
-    if not site["licence_accepted_by"].strip():
+    accepted = site["licence_accepted_by"]
+    if not (accepted or "").strip():
         licence = site.model["licence"]
         remedy = f"write who accepts it. {licence['text']}"
-        yield Fault("licence_accepted_by", None, f"someone must accept the {licence['name']}", remedy)
+        value = None if accepted is None else ""
+        yield Fault("licence_accepted_by", value, f"someone must accept the {licence['name']}", remedy)
     if not site.image.digest:
         yield site.image.unpinned()
 

@@ -34,10 +34,15 @@ def _lines(faults: Sequence[dict]) -> list[str]:
     alike: dict[tuple[str, str], list[str]] = {}
     for fault in faults:
         node, _dot, variable = fault["where"].rpartition(".")
-        value = "missing" if fault["value"] is None else json.dumps(fault["value"], ensure_ascii=False, default=str)
-        rest = f"{value}; {fault['limit']}. {fault['remedy'][:1].upper()}{fault['remedy'][1:]}"
+        rest = f"{_value(fault['value'])}; {fault['limit']}. {fault['remedy'][:1].upper()}{fault['remedy'][1:]}"
         alike.setdefault((variable, rest), []).append(node)
     return [f"- {_place(nodes, variable)}: {rest}" for (variable, rest), nodes in alike.items()]
+
+
+def _value(value: object) -> str:
+    words = {None: "missing", "": "empty"}
+    known = isinstance(value, (str, type(None))) and value in words
+    return words[value] if known else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _place(nodes: Sequence[str], variable: str) -> str:

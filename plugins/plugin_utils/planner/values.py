@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -35,30 +36,35 @@ def read(table: Mapping[str, Variable], variables: Mapping, node: str = "") -> t
     values, faults = {}, []
     for name, expected in table.items():
         value = variables.get(name)
-        fault = _judge(name, expected, value, node)
+        fault = _judge(name, expected, "" if value is None and name in variables else value, node)
         values[name] = expected.default if value is None or fault else value
         faults += [fault] if fault else []
     return values, faults
 
 
 def _judge(name: str, expected: Variable, value: object, node: str) -> Fault | None:
+    """`value` is None for a variable that nobody declares, "" for one without a value."""
     remedy = f"write {name}: {expected.example}"
     if isinstance(value, Unresolved):
         return Fault(name, value.reason, "its template must resolve", f"define what it uses, or {remedy}", node)
     if value is None or value == "":
-        missing = expected.required and expected.default is None
-        return Fault(name, value, "must be declared", remedy, node) if missing else None
+        needed = expected.required and expected.default is None
+        limit = "must be declared" if value is None else "must have a value"
+        return Fault(name, value, limit, remedy, node) if needed else None
     if type(value) is not expected.kind:  # a bool is an int to Python, not to a site
-        quoting = _quoting(expected.kind, value)
-        return Fault(name, value, f"must be {WORDS[expected.kind]}{quoting}", remedy, node)
+        if expected.kind is int and not quoting(int, value):
+            remedy = f"write a whole number, such as {name}: {expected.example}"
+        return Fault(name, value, f"must be {WORDS[expected.kind]}{quoting(expected.kind, value)}", remedy, node)
     return None
 
 
-def _quoting(kind: type, value: object) -> str:
+def quoting(kind: type, value: object) -> str:
     """YAML reads 0.29 as a number and "8" as text; say so where that is the slip."""
     if kind is str and isinstance(value, (int, float)):
         return ", so put it in quotes"
-    return ", so leave the quotes out" if isinstance(value, str) and kind in (int, bool) else ""
+    unquoted = {int: r"[+-]?\d+", bool: r"(?i:true|false)"}.get(kind)
+    slip = unquoted and isinstance(value, str) and re.fullmatch(unquoted, value.strip())
+    return ", so leave the quotes out" if slip else ""
 
 
 def plain(value):
