@@ -106,7 +106,8 @@ def missing_faults(site: Site, engine: Engine) -> Iterator[Fault]:
     for _layer, entry, block in _blocks(site, engine):
         for name in sorted(word for word in placeholders(dict(block)) if known[word] is None):
             example = f"write {name}: {NODE_VARIABLES[name].example}" if name in NODE_VARIABLES else "declare its port"
-            yield Fault(name, engine.node.values.get(name), f"{entry.file} needs it for this engine", example, engine.node.name)
+            node = engine.node
+            yield Fault(name, node.values.get(name), f"{entry.file} needs it for this engine", example, node.name)
 
 
 def merge(site: Site, engine: Engine) -> Arguments:

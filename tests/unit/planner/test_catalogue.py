@@ -7,8 +7,9 @@ import json
 import pytest
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import catalogue
 
-from tests.unit.planner.samples import engines, lima
+from tests.unit.planner.samples import ROOT, engines, lima
 
+MANUAL = ROOT / "docs/en/catalogue.md"
 DATED = "source: our bench\ndate: 2026-12-01\n"
 
 
@@ -27,6 +28,16 @@ def test_the_collections_own_catalogue_has_no_fault():
 def test_every_file_of_the_catalogue_is_an_entry(kind):
     files = (catalogue.builtin_directory() / kind).glob("*.yml")
     assert sorted(path.stem for path in files) == catalogue.load().names(kind) != []
+
+
+@pytest.mark.parametrize("kind", catalogue.KINDS)
+def test_every_key_of_a_kind_stands_in_the_manual(kind):
+    rows = [line.split("|")[1:3] for line in MANUAL.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    told = {
+        word for folders, keys in rows if f"`{kind}`" in folders or "all" in folders for word in keys.split("`")[1::2]
+    }
+    schema = json.loads((catalogue.builtin_directory() / f"schema/{kind}.json").read_text(encoding="utf-8"))
+    assert schema["properties"].keys() <= told
 
 
 def test_a_new_file_of_a_site_adds_an_entry(tmp_path):
