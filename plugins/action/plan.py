@@ -61,7 +61,8 @@ class ActionModule(ActionBase):
         hosts = self._host_variables(task_vars, {name for options in roles.values() for name in options})
         site, nodes, faults = inventory.split(hosts)
         faults += inventory.option_faults(roles, hosts, validate)
-        directory = task_vars.get("inventory_dir") and Path(task_vars["inventory_dir"])
+        given = task_vars.get("inventory_dir")  # with -i name, there is none
+        directory = Path(given) if given and Path(given).is_dir() else None
         faults += inventory.repeated_faults(texts(directory)) if directory else []
         return plan(
             site,

@@ -33,7 +33,8 @@ def refusals(faults: Sequence[dict], warnings: Sequence[dict] = ()) -> str:
 def _lines(faults: Sequence[dict]) -> list[str]:
     alike: dict[tuple[str, str], list[str]] = {}
     for fault in faults:
-        node, _dot, variable = fault["where"].rpartition(".")
+        # A file is no node, though its name has a dot.
+        node, _dot, variable = fault["where"].rpartition(".") if "/" not in fault["where"] else ("", "", fault["where"])
         rest = f"{_value(fault['value'])}; {fault['limit']}. {fault['remedy'][:1].upper()}{fault['remedy'][1:]}"
         alike.setdefault((variable, rest), []).append(node)
     return [f"- {_place(nodes, variable)}: {rest}" for (variable, rest), nodes in alike.items()]

@@ -168,7 +168,7 @@ def test_nodes_that_share_a_fault_share_a_line():
     assert told.splitlines()[1].startswith("- gpu_count on gpu-01, gpu-02, gpu-03 and 3 more up to gpu-06: 4; ")
 
 
-def playbook(site: Path, *arguments: str) -> subprocess.CompletedProcess:
+def playbook(site: Path | str, *arguments: str) -> subprocess.CompletedProcess:
     command = [Path(sys.executable).with_name("ansible-playbook"), "playbooks/plan.yml", "-i", site, *arguments]
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -199,9 +199,9 @@ def test_the_playbook_refuses_an_empty_inventory(tmp_path):
     assert "- hosts: missing; no host was found. Give the site's folder" in done.stdout
 
 
-@pytest.mark.parametrize("file", ["hosts.yml", "site.yml"])
-def test_the_playbook_given_one_file_asks_for_the_folder(file):
-    told = playbook(LIMA / file).stdout
+@pytest.mark.parametrize("source", [LIMA / "hosts.yml", LIMA / "site.yml", "gpu-01,"])
+def test_the_playbook_given_no_folder_asks_for_it(source):
+    told = playbook(source).stdout
     assert "refused: 1 fault." in told
     assert "the site's folder" in told
 

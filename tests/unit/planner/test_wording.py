@@ -61,3 +61,11 @@ def test_a_url_that_is_not_the_hubs_address_alone_is_refused(url, limit, remedy)
 @pytest.mark.parametrize("url", [HUB, f"{HUB}/", "http://10.0.0.2:8080", "http://[fd00::2]:8080"])
 def test_a_hubs_address_is_taken(url):
     assert lima().with_site(checkpoint_origins=[{"kind": "hub", "url": url}]).plan()["refusals"] == []
+
+
+def test_files_that_share_a_fault_are_named_each():
+    faults = [{"where": f"site catalogue/hardware/{n}.yml", "value": None, "limit": "x", "remedy": "y"} for n in "ab"]
+    assert text.refusals(faults).splitlines()[1:] == [
+        "- site catalogue/hardware/a.yml: missing; x. Y",
+        "- site catalogue/hardware/b.yml: missing; x. Y",
+    ]
