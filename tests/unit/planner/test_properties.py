@@ -87,3 +87,17 @@ def test_workers_have_no_http_and_point_at_the_head(sample):
         assert ("http" not in engine["ports"]) is is_worker
         assert engine["order"] == int(is_worker)
         assert engine["head"]["node"] == engine["members"][0]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(2, 24))
+def test_a_layout_that_a_refusal_proposes_is_sound(count):
+    sample = site(1, count)
+    for fault in sample.plan()["refusals"]:
+        sizes, _and, away = fault["remedy"].removeprefix("write serving_nodes_per_replica: ").partition(" and take ")
+        kept = count - int(away.split()[0] if away else 0)
+        assert kept > 0
+        for size in sizes.split(" or "):
+            names = sample.groups["gpu_nodes"][:kept]
+            proposed = sample.with_site(serving_nodes_per_replica=int(size)).with_groups(gpu_nodes=names)
+            assert proposed.plan()["refusals"] == []
