@@ -103,8 +103,9 @@ def option_faults(
 ) -> Iterator[Fault]:
     """Variables of the roles whose values their specs do not allow as they stand.
 
-    `validate` gives (the value as the spec converts it, what is wrong with it). A conversion is a
-    fault too: a role reads the variable itself, not what the spec made of it.
+    `validate` gives (the value as the spec converts it, what is wrong with it). Text for a number or for true and
+    false will do, as `-e name=value` gives it; any other conversion is a fault, because a role reads the variable
+    itself and not what the spec made of it.
     """
     options = {name: option for specs in roles.values() for name, option in specs.items() if name not in SITE_VARIABLES}
     for host in sorted(hosts, key=natural):
@@ -113,8 +114,9 @@ def option_faults(
             if isinstance(value, Unresolved):  # it may need what only a host can tell
                 continue
             converted, errors = validate(name, option, value)
+            as_text = isinstance(value, str) and _type(option) in (bool, int)
             sound = type(value) is _type(option) and repr(converted) == repr(value)
-            if errors or not sound:
+            if errors or not (sound or as_text):
                 yield Fault(
                     name,
                     "" if value is None else value,
