@@ -25,6 +25,10 @@ options:
     type: str
     choices: [started, stopped, absent]
     required: true
+  graceful:
+    description: Whether a service is asked to end before it is killed. One that only loads has nothing to finish.
+    type: bool
+    default: true
   command:
     description: Arguments that the main process must have. Without them any running process is right.
     type: list
@@ -67,6 +71,9 @@ def stop(module, state):
     if state.get("ActiveState") in ("inactive", None) or state.get("LoadState") == "not-found":
         return False
     if not module.check_mode:
+        if not module.params["graceful"]:
+            systemd.run(["systemctl", "stop", "--no-block", "--", name])  # first, or it would be started again
+            systemd.run(["systemctl", "kill", "--signal=KILL", "--", name], check=False)
         systemd.run(["systemctl", "stop", "--", name])
         systemd.run(["systemctl", "reset-failed", "--", name], check=False)
     return True
@@ -115,6 +122,7 @@ def main():
         argument_spec={
             "name": {"type": "str", "required": True},
             "state": {"type": "str", "choices": ["started", "stopped", "absent"], "required": True},
+            "graceful": {"type": "bool", "default": True},
             "command": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,

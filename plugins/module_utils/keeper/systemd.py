@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 
 PROPERTIES = (
@@ -22,6 +23,9 @@ PROPERTIES = (
     "UnitFileState",
     "NeedDaemonReload",
 )
+
+# What podman writes of an event: `2026-11-30 17:53:28.62 +0000 UTC m=+0.25 container create 342278dd...`
+STEP = re.compile(r"\S+ \S+ \S+ \S+ m=\+[0-9.]+ (container|image) ")
 
 # ExecMainCode holds the si_code of waitid(2): how the main process ended.
 ENDED_BY_SIGNAL = ("2", "3")  # CLD_KILLED, CLD_DUMPED
@@ -74,8 +78,7 @@ def command_of(state, proc="/proc"):
         return []
 
 
-def last_lines(unit, count=20, invocation=None, runner=run):
-    """The last `count` journal lines of a unit, of one start (`invocation`) where it is given."""
-    match = ["_SYSTEMD_INVOCATION_ID=" + invocation, "+", "INVOCATION_ID=" + invocation] if invocation else []
-    argv = ["journalctl", "--no-pager", "--quiet", "--output=cat", f"--lines={count}"]
-    return runner(argv + (match or ["--unit=" + unit]), check=False).splitlines()
+def last_lines(unit, count=20, runner=run):
+    """The last `count` journal lines of a unit, without the container engine's own reports of each step."""
+    argv = ["journalctl", "--no-pager", "--quiet", "--output=cat", f"--lines={3 * count}", "--unit=" + unit]
+    return [line for line in runner(argv, check=False).splitlines() if not STEP.match(line)][-count:]

@@ -108,6 +108,12 @@ def test_an_ending_is_told_in_words(state, words):
     assert systemd.ending(state) == words
 
 
+def test_the_last_lines_are_the_engine_s_and_not_the_container_engine_s_steps():
+    step = "2026-11-30 17:53:28.621855687 +0000 UTC m=+0.250557476 container create 342278dd (image=x)"
+    said = "\n".join(["first", step, "second", step])
+    assert systemd.last_lines("u", 2, runner=lambda argv, check: said) == ["first", "second"]
+
+
 def test_the_command_is_that_of_the_running_process(tmp_path):
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "cmdline").write_bytes(b"/usr/bin/podman\0run\0\0a b\0")
