@@ -6,18 +6,17 @@ from pathlib import Path
 
 from rehearsal.commands import Job, as_root, run
 
-DEFAULT_MIRROR = "http://deb.debian.org/debian"
 MIRROR_VARIABLE = "KIMI_K3_DEBIAN_MIRROR"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 LEFT_OUT = ("/usr/share/man/*", "/usr/share/locale/*", "/usr/share/doc/*")
 
 
-def mirror() -> str:
-    """Address of a Debian mirror: KIMI_K3_DEBIAN_MIRROR, else the one this machine uses, else Debian's own."""
+def mirror() -> str | None:
+    """Address of a Debian mirror: KIMI_K3_DEBIAN_MIRROR, else the one this machine uses, else mmdebstrap's default."""
     if chosen := os.environ.get(MIRROR_VARIABLE):
         return chosen
     fields = "$(ORIGIN) $(LABEL) $(REPO_URI)"
-    return machine_mirror(run(["apt-get", "indextargets", "--format", fields], check=False).stdout) or DEFAULT_MIRROR
+    return machine_mirror(run(["apt-get", "indextargets", "--format", fields], check=False).stdout)
 
 
 def machine_mirror(targets: str) -> str | None:
@@ -36,6 +35,7 @@ def packages(listing: Path) -> list[str]:
 
 def tree_command(suite: str, include: Iterable[str], hooks: Sequence[str] = ()) -> list[str]:
     """The command that writes a minimal tree of a suite to its standard output, as a tar."""
+    address = mirror()
     return as_root(
         [
             *("mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(include)}"),
@@ -43,7 +43,7 @@ def tree_command(suite: str, include: Iterable[str], hooks: Sequence[str] = ()) 
             *(f"--dpkgopt=path-exclude={path}" for path in LEFT_OUT),
             *([f"--keyring={KEYRING}"] if KEYRING.exists() else []),
             *(f"--customize-hook={hook}" for hook in hooks),
-            *(suite, "-", f"deb {mirror()} {suite} main"),
+            *(suite, "-", *([f"deb {address} {suite} main"] if address else [])),
         ]
     )
 

@@ -43,3 +43,14 @@ def test_a_tree_that_succeeds_is_the_output(tmp_path):
     debian.make_tree(["echo", "whole"], tmp_path / "tree.tar", tmp_path / "log")
 
     assert (tmp_path / "tree.tar").read_text() == "whole\n"
+
+
+@pytest.mark.parametrize(
+    ("address", "end"),
+    [("http://a/debian", ["-", "deb http://a/debian trixie main"]), (None, ["trixie", "-"])],
+    ids=["known", "left to mmdebstrap"],
+)
+def test_a_tree_comes_from_the_mirror_where_one_is_known(monkeypatch, address, end):
+    monkeypatch.setattr(debian, "mirror", lambda: address)
+
+    assert debian.tree_command("trixie", ["sudo"])[-2:] == end
