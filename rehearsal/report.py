@@ -45,7 +45,7 @@ def success(console: Console, site: Site, spent: dict[str, float], busy: dict[st
     Console(file=console.file, width=max(console.width, WIDTH)).print(table)
     before = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in spent.items() if stage not in stages)
     total = f"Seconds by stage; {minutes(sum(spent.values()))} in all; before the deploy: {before or 'nothing'}."
-    console.print(total, highlight=False)
+    console.print(total, highlight=False, soft_wrap=True)
 
 
 def failure(console: Console, status: str, failures: list[Failure], log: Path) -> None:
