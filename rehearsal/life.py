@@ -101,7 +101,9 @@ def sites(default: Site) -> list[Site]:
 
 
 def clean(say: Say) -> None:
-    """Remove what belongs to no site: images and cache; they stay while another checkout has a site up."""
+    """Remove what belongs to no site: this checkout's records, images and cache; the latter two stay while another
+    checkout has a site up."""
+    remove_tree(CHECKOUT / ".rehearsal")
     for engine in containers.every_engine():
         if others := engine.ids("container", LABEL):
             say(f"{len(others)} hosts of other checkouts are up: images and cache stay for them")
@@ -109,7 +111,6 @@ def clean(say: Say) -> None:
     for engine in containers.every_engine():
         images.remove(engine)
     remove_tree(cache_dir())
-    remove_tree(CHECKOUT / ".rehearsal")
 
 
 def remove_tree(path: Path) -> None:
