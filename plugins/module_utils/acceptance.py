@@ -9,7 +9,6 @@ import json
 import re
 import time
 import urllib.error
-import urllib.request
 
 from . import readiness
 
@@ -39,9 +38,8 @@ def chat(endpoint, body, timeout):
 
 def streamed(endpoint, body, timeout):
     """Text of one streamed answer, joined; a stream without its end marker is an error, not a short answer."""
-    request = _request(endpoint + "/v1/chat/completions", {**body, "stream": True})
     text, finish, done = "", None, False
-    with _opener().open(request, timeout=timeout) as answer:
+    with readiness.open_url(endpoint + "/v1/chat/completions", {**body, "stream": True}, timeout) as answer:
         for line in answer:
             data = line.decode("utf-8").strip()
             if data == "data: [DONE]":
@@ -90,14 +88,6 @@ def _ask(url, body, timeout):
             "HTTP {}: {}".format(error.code, error.read(400).decode("utf-8", "replace")),
             "read the head's log",
         ) from error
-
-
-def _request(url, body):
-    return urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-
-
-def _opener():
-    return urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def _text(message):

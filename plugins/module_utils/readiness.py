@@ -24,12 +24,16 @@ class NotReady(Exception):
     """An engine that will not become ready: the text names engine, reason, last log lines and remedy."""
 
 
-def fetch_json(url, body=None, timeout=PROBE_SECONDS):
-    """JSON answer of a GET, or of a POST where `body` is given. No proxy: engines live on the site's own fabric."""
+def open_url(url, body=None, timeout=PROBE_SECONDS):
+    """Answer of a GET, or of a POST where `body` is given. No proxy: engines live on the site's own fabric."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data=data, headers={"Content-Type": "application/json"})
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=timeout) as answer:
+    return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=timeout)
+
+
+def fetch_json(url, body=None, timeout=PROBE_SECONDS):
+    """The same, read as JSON."""
+    with open_url(url, body, timeout) as answer:
         return json.load(answer)
 
 

@@ -74,12 +74,11 @@ from ansible_collections.sovereign.kimi_k3.plugins.module_utils.keeper import sy
 UNIT_DIRECTORY = "/etc/systemd/system"
 
 
-def reason(unit):
+def reason(state, command):
     """Why a unit does not run as wanted; empty where it does."""
-    state = systemd.show(unit["name"])
     if systemd.phase(state) != "up":
         return "it does not run"
-    return commands.difference(systemd.command_of(state), unit["command"])
+    return commands.difference(systemd.command_of(state), command)
 
 
 def main():
@@ -92,16 +91,17 @@ def main():
         },
         supports_check_mode=True,
     )
-    units = module.params["units"]
-    reasons = [{"name": unit["name"], "reason": reason(unit)} for unit in units]
+    wanted = {unit["name"]: unit["command"] for unit in module.params["units"]}
     pattern = module.params["pattern"]
     present = glob.glob(os.path.join(UNIT_DIRECTORY, pattern)) if pattern else []
-    wanted, found = {unit["name"] for unit in units}, {os.path.basename(path) for path in present}
+    found = {os.path.basename(path) for path in present}
+    states = {name: systemd.show(name) for name in sorted(found | wanted.keys())}
+    reasons = [{"name": name, "reason": reason(states[name], command)} for name, command in wanted.items()]
     module.exit_json(
         changed=False,
         differing=[row for row in reasons if row["reason"]],
-        strays=sorted(found - wanted),
-        running={name: systemd.command_of(systemd.show(name)) for name in sorted(wanted | found)},
+        strays=sorted(found - wanted.keys()),
+        running={name: systemd.command_of(state) for name, state in states.items()},
     )
 
 

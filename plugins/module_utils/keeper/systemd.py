@@ -18,8 +18,6 @@ PROPERTIES = (
     "ExecMainCode",
     "ExecMainStatus",
     "InvocationID",
-    "NRestarts",
-    "ActiveEnterTimestamp",
     "UnitFileState",
     "NeedDaemonReload",
 )
