@@ -118,10 +118,7 @@ def _scalars(node: yaml.Node) -> Iterator[str]:
 
 def _declarations(node: yaml.Node | None) -> Iterator[yaml.Node]:
     """The values of the variable at any depth: an inventory has it below a group's `vars`, group_vars at the top."""
-    if isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            yield from _declarations(item)
-    elif isinstance(node, yaml.MappingNode):
+    if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.value == VARIABLE:
                 yield value
@@ -174,7 +171,7 @@ class Pin:
         if self.text is None:
             where = f" in {self.place.name}" if self.place else ""
             return f"{VARIABLE}{where} is pinned already, no registry was asked: {self.pinned}"
-        return f"{VARIABLE} in {self.place.name}: {self.pinned}"
+        return f"{VARIABLE} in {self.place.name} becomes {self.pinned}"
 
     def diff(self) -> dict:
         """The changed line before and after, as Ansible shows it."""

@@ -118,7 +118,7 @@ REFUSED = {
     "an upper-case name": ("serving_image: Vllm:v1\n", ["Vllm:v1"], "Vllm:v1", "NAME:TAG"),
     "a short digest": ("serving_image: a@sha256:1\n", ["a@sha256:1"], "a@sha256:1", "64 lower-case hex digits"),
     "a template": ("serving_image: '{{ x }}'\n", [IMAGE], "{{ x }}", "write the digest by hand where the value comes"),
-    "a template without a value": ("serving_image: '{{ x }}'\n", [], "{{ x }}", "a template"),
+    "a template without a value": ("serving_image: '{% if x %}a{% endif %}'\n", [], "{% if x %}", "a template"),
     "an encrypted value": ("serving_image: !vault |\n  $ANSIBLE_VAULT;1\n", [IMAGE], "!vault ...", "ansible-vault"),
     "a number": ("serving_image: 0.29\n", ["0.29"], "0.29", "a number"),
     "a list": ("serving_image: [a, b]\n", ["['a', 'b']"], "[a, b]", "a list"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 
 import pytest
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils import registry as asking
@@ -119,6 +120,13 @@ def test_a_registry_that_accepts_and_never_answers_is_given_up(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         assert "timed out" in refusal_without_a_registry(f"{address}/vllm:v1", [address])["remedy"]
+
+
+def test_a_port_of_another_protocol_is_no_registry():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        threading.Thread(target=lambda: server.accept()[0].sendall(b"SSH-2.0-OpenSSH_9.2\r\n"), daemon=True).start()
+        assert "SSH-2.0" in refusal_without_a_registry(f"{address}/vllm:v1", [address])["remedy"]
 
 
 def test_a_registry_over_plain_http_that_the_site_does_not_name_is_told_where_to_stand(registry):
