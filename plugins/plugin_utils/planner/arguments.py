@@ -3,41 +3,47 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The command line and environment of one engine, merged layer by layer with provenance.
 
-A layer that comes later wins flag by flag; what it replaced stays in the provenance. Flags are
-sorted in the end, so the same settings are always the same line.
+A layer that comes later wins flag by flag, and key by key where a flag holds an object; what it replaced stays in
+the provenance. Flags are sorted in the end, so the same settings are always the same line.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from string import Template
 
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Entry, placeholders
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.conditions import (
+    conditions,
+    holds,
+    placeholder_values,
+)
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.layout import Engine
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.nodes import VARIABLES as NODE_VARIABLES
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.site import VARIABLES as SITE_VARIABLES
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.site import Site
 
 OVERRIDES = "serving_overrides"
-FLAG = re.compile(r"--[a-z][a-z0-9]*(-[a-z0-9]+)*(\.[\w.-]+)?")
-NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
-SECRET = re.compile(r"(^|[-_])(token|secret|password|api-key|api_key)s?($|[-_])", re.IGNORECASE)
-LAYOUT = re.compile(r"--(tensor|pipeline|data)-parallel")
 READY = "VLLM_ENGINE_READY_TIMEOUT_S"
+READ_RATE = "checkpoint_read_mb_per_second"
 
 
 @dataclass
 class Setting:
-    """One flag or variable: its text (None: taken away; "": a bare flag) and where it came from."""
+    """One flag or variable: its value (None: taken away; True: a bare flag) and where it came from."""
 
     spelling: str
-    value: str | None
+    given: object
     layer: str
     source: str
     replaced: list[dict] = field(default_factory=list)
+
+    @property
+    def value(self) -> str | None:
+        return "" if self.given is True else text(self.given)
 
     def as_dict(self) -> dict:
         return {"value": self.value, "layer": self.layer, "source": self.source, "replaced": self.replaced}
@@ -57,7 +63,13 @@ class Arguments:
             if before.spelling != setting.spelling:
                 old["flag"] = before.spelling
             setting.replaced = [*before.replaced, old]
+            setting.given = merged(before.given, setting.given)
         self.settings[slot] = setting
+
+    def value(self, name: str) -> str | None:
+        """The text of a flag, in this very spelling, or of env:NAME; "" for a bare flag, None where it is not set."""
+        setting = self.settings.get(slot(name))
+        return setting.value if setting and setting.spelling == name else None
 
     def flags(self) -> list[str]:
         """--flag value --bare-flag ..., sorted by flag."""
@@ -73,69 +85,99 @@ class Arguments:
         return {s.spelling: s.as_dict() for s in sorted(self.settings.values(), key=lambda s: s.spelling)}
 
     def _kept(self, prefix: str) -> list[Setting]:
-        kept = (s for s in self.settings.values() if s.spelling.startswith(prefix) and s.value is not None)
+        kept = (s for s in self.settings.values() if s.spelling.startswith(prefix) and s.given is not None)
         return sorted(kept, key=lambda s: s.spelling)
 
 
-def layers(site: Site, hardware: Entry) -> Iterator[tuple[str, Entry]]:
-    """The catalogue's layers in order; the site's own comes after them."""
-    yield "base", site.engine
-    yield "model", site.model
-    yield "profile", site.profile
-    yield "hardware", hardware
-    yield "fabric", site.fabric
-    for feature in site.features:
-        yield "feature", feature
+def merged(before: object, after: object) -> object:
+    """Objects merge key by key, null takes a key away; anything else is replaced."""
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return after
+    keys = {**before, **after}
+    both = {key: merged(before[key], value) if key in before else value for key, value in after.items()}
+    return {key: value for key, value in {**keys, **both}.items() if value is not None}
 
 
-def _blocks(site: Site, engine: Engine) -> Iterator[tuple[str, Entry, Mapping]]:
+def blocks(site: Site, engine: Engine) -> Iterator[tuple[str, Entry, Mapping]]:
+    """(layer, entry, block) of the catalogue in order, those whose `when` holds; faults and the site come after."""
     facts = conditions(site, engine)
-    for layer, entry in layers(site, engine.node.hardware):
-        for block in entry["settings"]:
-            if all(_holds(facts[key], wanted) for key, wanted in block.get("when", {}).items()):
+    hardware = engine.node.hardware
+    order = [
+        ("base", site.engine, site.engine["settings"]),
+        ("model", site.model, site.model["settings"]),
+        ("profile", site.profile, site.profile["settings"]),
+        ("hardware", hardware, hardware["settings"]),
+        # What the work of a pool needs stands, whatever suits the hardware otherwise.
+        ("profile", site.profile, engine.replica.shape.get("settings", [])),
+        ("fabric", site.fabric, site.fabric["settings"]),
+        *(("feature", feature, feature["settings"]) for feature in site.features),
+    ]
+    for layer, entry, settings in order:
+        for block in settings:
+            if holds(facts, block.get("when", {})):
                 yield layer, entry, block
 
 
-def _holds(fact: object, wanted: object) -> bool:
-    return fact in wanted if isinstance(wanted, list) else fact == wanted
-
-
 def missing_faults(site: Site, engine: Engine) -> Iterator[Fault]:
-    """A $name that a setting of this engine refers to, and that neither node nor profile declares."""
+    """A $name that a setting of this engine refers to, and that neither node, site nor profile declares."""
     known = placeholder_values(site, engine)
-    for _layer, entry, block in _blocks(site, engine):
+    for _layer, entry, block in blocks(site, engine):
         for name in sorted(word for word in placeholders(dict(block)) if known[word] is None):
-            example = f"write {name}: {NODE_VARIABLES[name].example}" if name in NODE_VARIABLES else "declare its port"
-            node = engine.node
-            yield Fault(name, node.values.get(name), f"{entry.file} needs it for this engine", example, node.name)
+            limit = f"{entry.file} needs it for this engine"
+            if name in NODE_VARIABLES:
+                node = engine.node
+                yield Fault(
+                    name, node.values.get(name), limit, f"write {name}: {NODE_VARIABLES[name].example}", node.name
+                )
+            elif f"serving_{name}" in SITE_VARIABLES:
+                variable = f"serving_{name}"
+                yield Fault(variable, None, limit, f"write {variable}: {SITE_VARIABLES[variable].example}")
+            else:
+                yield Fault(name, None, limit, f"declare its port in catalogue/profiles/{site.profile.name}.yml")
 
 
-def merge(site: Site, engine: Engine) -> Arguments:
-    merged = Arguments()
+def merge(site: Site, engine: Engine, workarounds: Iterable[tuple[Entry, Mapping]] = ()) -> Arguments:
+    """All layers of one engine; `workarounds` are (gate, block) of the faults that hold for it."""
+    arguments = Arguments()
     known = placeholder_values(site, engine)
-    for layer, entry, block in _blocks(site, engine):
+    layers = [*blocks(site, engine), *(("fault", gate, block) for gate, block in workarounds)]
+    for layer, entry, block in layers:
         source = f"{entry.source}: {block['why']}" if "why" in block else entry.source
-        _put(merged, block, layer, source, known)
-        merged.container += [item for item in block.get("container", []) if item not in merged.container]
+        _put(arguments, block, layer, source, known)
+        for item in block.get("container", []):
+            word = filled(item, known)
+            arguments.container += [word] if word not in arguments.container else []
     if site["serving_max_model_len"]:
         block = {"flags": {"--max-model-len": site["serving_max_model_len"]}}
-        _put(merged, block, "site", "serving_max_model_len", known)
+        _put(arguments, block, "site", "serving_max_model_len", None)
+    budget = load_estimate(site)
+    if budget and budget["budget_seconds"] > int(arguments.env().get(READY, 0)):
+        _put(arguments, {"env": {READY: budget["budget_seconds"]}}, "site", budget["source"], None)
     # A site's text is taken as it stands: only the catalogue writes $names.
-    _put(merged, site["serving_overrides"], "site", OVERRIDES, None)
-    return merged
+    _put(arguments, site[OVERRIDES], "site", OVERRIDES, None)
+    return arguments
 
 
-def of_catalogue(site: Site, engine: Engine, flag: str) -> str | None:
-    """What the catalogue's layers alone make of a flag that no site overrides."""
-    values = [block["flags"][flag] for _, _, block in _blocks(site, engine) if flag in block.get("flags", {})]
-    return flag_text(values[-1], placeholder_values(site, engine)) if values else None
+def load_estimate(site: Site) -> dict | None:
+    """How long a node reads the checkpoint, and a budget of twice that and the warm-up; None without a known size.
+
+    Rate in MB/s of one node, from the site or the slowest that somebody published.
+    """
+    known, declared = site.engine["load"], site[READ_RATE]
+    rate = declared or known["mb_per_second"]
+    if not site.model["bytes"]:
+        return None
+    seconds = round(site.model["bytes"] / 1e6 / rate)
+    budget = -(-(2 * seconds + known["warm_up_seconds"]) // 60) * 60
+    source = READ_RATE if declared else f"{site.engine.file}: {known['source']}"
+    return {"mb_per_second": rate, "seconds": seconds, "budget_seconds": budget, "source": source}
 
 
-def _put(merged: Arguments, block: Mapping, layer: str, source: str, known: Mapping | None) -> None:
-    for flag, value in (block.get("flags") or {}).items():
-        merged.put(slot(flag), Setting(flag, flag_text(value, known), layer, source))
-    for name, value in (block.get("env") or {}).items():
-        merged.put(f"env:{name}", Setting(f"env:{name}", text(value, known), layer, source))
+def _put(arguments: Arguments, block: Mapping, layer: str, source: str, known: Mapping | None) -> None:
+    for kind, prefix in (("flags", ""), ("env", "env:")):
+        for name, value in (block.get(kind) or {}).items():
+            given = value if known is None else filled(value, known)
+            arguments.put(slot(f"{prefix}{name}"), Setting(f"{prefix}{name}", given, layer, source))
 
 
 def slot(flag: str) -> str:
@@ -143,108 +185,17 @@ def slot(flag: str) -> str:
     return f"--{flag.removeprefix('--no-')}" if flag.startswith("--no-") else flag
 
 
-def flag_text(value: object, known: Mapping | None) -> str | None:
-    return "" if value is True else text(value, known)
-
-
-def text(value: object, known: Mapping | None) -> str | None:
-    """Objects and lists become JSON, $names what they stand for, null stays None."""
+def text(value: object) -> str | None:
+    """Objects and lists become JSON; null stays None."""
     if value is None:
         return None
-    value = value if known is None else _filled(value, known)
     return json.dumps(value, separators=(",", ":"), sort_keys=True) if isinstance(value, (dict, list)) else str(value)
 
 
-def _filled(value: object, known: Mapping) -> object:
+def filled(value: object, known: Mapping) -> object:
+    """`value` with every $name replaced by what it stands for."""
     if isinstance(value, dict):
-        return {key: _filled(item, known) for key, item in value.items()}
+        return {key: filled(item, known) for key, item in value.items()}
     if isinstance(value, list):
-        return [_filled(item, known) for item in value]
+        return [filled(item, known) for item in value]
     return Template(value).substitute(known) if isinstance(value, str) else value
-
-
-def conditions(site: Site, engine: Engine) -> dict:
-    """What a block's `when` may ask for."""
-    hardware = engine.node.hardware
-    return {
-        "role": engine.role,
-        "spans_nodes": len(engine.replica.nodes) > 1,
-        "accelerator": hardware["accelerator"],
-        "generation": hardware["generation"],
-        "hardware": hardware.name,
-        "profile": site.profile.name,
-        "pool": engine.replica.pool,
-        "fabric": site.fabric.name,
-        "model": site.model.name,
-    }
-
-
-def placeholder_values(site: Site, engine: Engine) -> dict:
-    """What the $names of catalogue.PLACEHOLDERS stand for."""
-    node, replica = engine.node, engine.replica
-    return {
-        "served_name": site.model["served_name"],
-        "replica_nodes": len(replica.nodes),
-        "replica_gpus": replica.gpus,
-        "node_gpus": node["gpu_count"],
-        "rank": engine.rank,
-        "head_address": replica.head["fabric_address"],
-        "http_port": replica.ports["http"],
-        "master_port": replica.ports.get("master"),
-        "fabric_address": node["fabric_address"],
-        "fabric_interface": node["fabric_interface"],
-        "rdma_devices": ",".join(map(str, node["rdma_devices"] or [])) or None,
-        "gid_index": node["gid_index"],
-    }
-
-
-def override_faults(site: Site) -> Iterator[Fault]:
-    """The shape of serving_overrides, and what a site may not override."""
-    overrides = site[OVERRIDES]
-    for key in sorted(set(overrides) - {"flags", "env"}, key=str):
-        yield Fault(OVERRIDES, key, "has flags and env, nothing else", "move it under one of them")
-    for key in ("flags", "env"):
-        if not isinstance(overrides.get(key) or {}, dict):
-            yield Fault(f"{OVERRIDES}.{key}", overrides[key], "must be a mapping", "write {} for none")
-        else:
-            judge = _flag_faults if key == "flags" else _env_faults
-            for name, value in (overrides.get(key) or {}).items():
-                yield from judge(f"{OVERRIDES}.{key}.{name}", name, value)
-                yield from _reserved(site, f"{OVERRIDES}.{key}.{name}", name)
-                if SECRET.search(str(name)):
-                    limit = "a plan is printed and kept, so it holds no secret"
-                    yield Fault(f"{OVERRIDES}.{key}.{name}", None, limit, "leave it out; the gateway checks keys")
-
-
-def _flag_faults(where: str, name: object, value: object) -> Iterator[Fault]:
-    if not isinstance(name, str) or not FLAG.fullmatch(name):
-        yield Fault(where, name, "a flag is written --like-this, in its long form", "see `vllm serve --help=all`")
-    if value is False or value == "":
-        yield Fault(where, value, "true is a bare flag, null takes one away", "write null, or true with --no-...")
-
-
-def _env_faults(where: str, name: object, value: object) -> Iterator[Fault]:
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        yield Fault(where, name, "a variable is written LIKE_THIS", "correct the name")
-    if isinstance(value, (bool, dict, list)):
-        limit = "must be text or a number, or null to take it away"
-        yield Fault(where, value, limit, "write what the engine should read")
-    if name == READY and not re.fullmatch(r"[1-9]\d*", str(value)):
-        yield Fault(where, value, "must be whole seconds", "write 3600")
-
-
-def _reserved(site: Site, where: str, name: object) -> Iterator[Fault]:
-    entries = [site.engine, *filter(None, [site.profile])]
-    computed = {item for entry in entries for item in _computed(entry)}
-    if isinstance(name, str) and (slot(name) in computed or LAYOUT.match(name)):
-        remedy = "leave it out; the inventory and serving_profile decide it"
-        yield Fault(where, name, "the plan computes it, and other parts rely on it", remedy)
-
-
-def _computed(entry: Entry) -> Iterator[str]:
-    """Names whose value the layout decides: those with a $name, or set for one role only."""
-    for block in entry["settings"]:
-        by_role = "role" in block.get("when", {})
-        for name, value in {**block.get("flags", {}), **block.get("env", {})}.items():
-            if by_role or placeholders(value):
-                yield name

@@ -18,14 +18,22 @@ import yaml
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import overlay
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault, suggest
 
-KINDS = ("engines", "hardware", "models", "profiles", "fabrics", "features")
+KINDS = ("engines", "hardware", "models", "profiles", "fabrics", "features", "faults")
 # Keys of a `when` that name an entry.
-NAMED = {"hardware": "hardware", "profile": "profiles", "fabric": "fabrics", "model": "models"}
+NAMED = {
+    "hardware": "hardware",
+    "profile": "profiles",
+    "fabric": "fabrics",
+    "model": "models",
+    "feature": "features",
+}
 MANUAL = "see docs/en/catalogue.md"
 # What a flag or a variable may refer to as $name; the planner knows each of them per engine.
 PLACEHOLDERS = frozenset({
     "served_name", "replica_nodes", "replica_gpus", "node_gpus", "rank", "head_address",
-    "http_port", "master_port", "fabric_address", "fabric_interface", "rdma_devices", "gid_index",
+    "tensor_size", "pipeline_size", "data_size", "data_local_size", "data_start_rank",
+    "http_port", "master_port", "data_rpc_port", "side_channel_port",
+    "fabric_address", "fabric_interface", "rdma_devices", "gid_index", "draft_model_path",
 })  # fmt: skip
 
 
@@ -94,11 +102,19 @@ def _unknown_conditions(entries: Mapping[str, Mapping[str, Entry]]) -> Iterator[
     known: dict[str, set] = {key: set(entries[kind]) for key, kind in NAMED.items()}
     known["generation"] = {entry["generation"] for entry in entries["hardware"].values()}
     for entry in (entry for found in entries.values() for entry in found.values()):
-        for key, wanted in ((k, w) for block in entry["settings"] for k, w in block.get("when", {}).items()):
+        for key, wanted in ((k, w) for when in _conditions(entry) for k, w in when.items() if k in known):
             for value in wanted if isinstance(wanted, list) else [wanted]:
-                if value not in known.get(key, {value}):
+                if value not in known[key]:
                     where = f"{entry.file}: $.settings.when.{key}"
                     yield Fault(where, value, "no engine would ever have it", suggest(value, known[key]))
+
+
+def _conditions(entry: Entry) -> Iterator[Mapping]:
+    """Every `when` of an entry: a gate's own, its settings', and those of a profile's pools."""
+    pools = entry.data.get("pools", {}).values() if entry.kind == "profiles" else ()
+    settings = [entry.data.get("settings", []), *(pool.get("settings", []) for pool in pools)]
+    yield entry.data.get("when", {})
+    yield from (block.get("when", {}) for blocks in settings for block in blocks)
 
 
 def _read(directory: Path, label: str, faults: list[Fault]) -> Iterator[Entry]:
@@ -147,7 +163,7 @@ def _check(validator: jsonschema.Draft202012Validator, entry: Entry) -> Iterator
     if entry.get("name") != entry.name:
         limit = f"must be the file's name, {entry.name}"
         yield Fault(f"{entry.file}: $.name", entry.get("name"), limit, "rename one of the two")
-    for word in sorted(placeholders(entry.get("settings")) - PLACEHOLDERS):
+    for word in sorted(placeholders([entry.get("settings"), entry.get("pools")]) - PLACEHOLDERS):
         limit = f"settings may refer to {', '.join(sorted(PLACEHOLDERS))}"
         yield Fault(f"{entry.file}: $.settings", f"${word}", limit, "write one of these, or $$ for a plain $")
 

@@ -56,6 +56,11 @@ class Image:
     def version(self) -> str | None:
         return self.row["version"] if self.row else self.declared
 
+    @property
+    def comparable(self) -> str | None:
+        """The version where it is one."""
+        return self.version if self.version and VERSION.match(self.version) else None
+
     def faults(self, model: Entry | None) -> Iterator[Fault]:
         """Malformed references, contradicting or unknown versions, and versions that are too old."""
         if self.name is None:
@@ -90,12 +95,13 @@ class Image:
         return Fault("gpu_model", hardware.name, limit, "choose an image for this hardware", node)
 
     def unpinned(self) -> Fault:
-        remedy = f"write {self._pinned(self.row)}" if self.row else "append @sha256:HEX, as the registry reports it"
+        look = "run playbooks/pin.yml, or append @sha256:HEX as the registry reports it"
+        remedy = f"write {self._pinned(self.row)}" if self.row and self.row["digest"] else look
         return Fault(VARIABLE, self.given, "a tag may move; a deployment needs a digest", remedy)
 
     def _known(self) -> str:
         minimum = version_key(self.engine["minimum_version"])
-        rows = [row for row in self.engine["images"] if version_key(row["version"]) >= minimum]
+        rows = [row for row in self.engine["images"] if row["digest"] and version_key(row["version"]) >= minimum]
         return f"known: {', '.join(map(self._pinned, rows))}"
 
     @staticmethod

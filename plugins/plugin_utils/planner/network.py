@@ -71,12 +71,19 @@ def _addresses(host: str, values: Mapping) -> Iterator[tuple[str, object]]:
     yield "ansible_host", reached if port in (None, 22, "22") else (reached, str(port))
 
 
+def listening(ports: Mapping[str, int | list[int]]) -> Iterator[tuple[str, int]]:
+    """(name, port) of each port of an engine; a name may have several."""
+    for name, given in ports.items():
+        for port in given if isinstance(given, list) else [given]:
+            yield name, port
+
+
 def port_faults(nodes: Mapping[str, dict]) -> Iterator[Fault]:
     """`nodes` is the plan's: nothing on a node shares a port, none can be taken by an outgoing connection."""
     for node, content in nodes.items():
         taken = {port: name for name, port in AGENT_PORTS.items()}
         for engine in content["engines"]:
-            for name, port in engine["ports"].items():
+            for name, port in listening(engine["ports"]):
                 where, owner = f"{engine['name']}.ports.{name}", f"{engine['name']} ({name})"
                 remedy = "change ports in the site's catalogue/profiles"
                 if port in taken:

@@ -21,6 +21,7 @@ VARIABLES = {
     "gpu_count": Variable(int, example="8"),
     "rdma_devices": Variable(list, required=False, example="[mlx5_0, mlx5_1]"),
     "gid_index": Variable(int, required=False, example="3"),
+    "nvlink_domain": Variable(str, required=False, example="rack-1"),
 }
 
 

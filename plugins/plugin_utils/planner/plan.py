@@ -7,18 +7,33 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import arguments, memory, network, sharding
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import (
+    features,
+    gates,
+    network,
+    overrides,
+    pairing,
+)
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.arguments import READY, Arguments, load_estimate
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Catalogue
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.checkpoint import shares
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault, as_dicts, natural
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.inventory import (
     Spelling,
     group_faults,
     unread_fault,
 )
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.layout import Engine, Replica, lay_out
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.layout import (
+    Engine,
+    Layout,
+    lay_out,
+    unknown_faults,
+)
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.nodes import read_nodes
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.ready import Ready, judge, misfit_faults
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.router import router
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.site import (
     Site,
     deploy_faults,
@@ -47,33 +62,34 @@ def plan(
     unread = unread_fault(site, nodes)
     if unread:
         return _refused(declared, [unread], [])
-    refusals = [*faults, *catalogue.faults, *refusals, *site_faults, *arguments.override_faults(declared)]
+    refusals = [*faults, *catalogue.faults, *refusals, *site_faults, *overrides.override_faults(declared)]
+    refusals += [*gates.override_faults(declared, catalogue), *features.exclusion_faults(declared)]
     required = _required_groups(declared)
-    refusals += group_faults(groups, required)
+    refusals += [*group_faults(groups, required), *pairing.group_faults(declared, groups)]
     names = {name for group in required if group != "service_hosts" for name in groups.get(group, [])}
     members, node_faults = read_nodes(sorted(names), nodes, declared.image, catalogue)
     refusals += node_faults
     ours = {name for group in (*required, "spare_nodes") for name in groups.get(group, [])}
     refusals += network.duplicate_faults({name: nodes.get(name, {}) for name in sorted(ours, key=natural)})
-    replicas: list[Replica] = []
-    if declared.profile:
-        replicas, layout_faults = lay_out(declared, members, groups)
-        refusals += layout_faults
+    layout = lay_out(declared, members, groups) if declared.profile else Layout()
+    refusals += layout.faults
+    ready: list[Ready] = []
     if declared.complete:
         refused = {fault.node for fault in node_faults}
-        sound = [replica for replica in replicas if refused.isdisjoint(node.name for node in replica.nodes)]
-        refusals += [fault for replica in sound for fault in _replica_faults(declared, replica)]
-        refusals += sharding.head_faults(declared, sound)
+        sound = [replica for replica in layout.replicas if refused.isdisjoint(node.name for node in replica.nodes)]
+        ready = [judge(declared, replica, catalogue) for replica in sound]
+        misfits = list(misfit_faults(declared, ready, catalogue))
+        # Where the sizes are wrong, that says more than that nobody has tried them.
+        refusals += misfits or unknown_faults(declared, sound)
+        refusals += [*pairing.faults(declared, ready), *features.place_faults(declared, sound)]
+        refusals += gates.faults(declared, _gates(declared, ready), "refuse")
     if refusals:
         return _refused(declared, refusals, warnings)
-    return _render(declared, replicas, warnings)
+    return _render(declared, layout, ready, warnings)
 
 
-def _replica_faults(site: Site, replica: Replica) -> Iterator[Fault]:
-    """What only shows once sound nodes stand in replicas."""
-    yield from memory.memory_faults(site, replica)
-    for engine in replica.engines():
-        yield from arguments.missing_faults(site, engine)
+def _gates(site: Site, ready: Sequence[Ready]) -> list[gates.Found]:
+    return gates.collect(site, {engine.name: held for row in ready for engine, _arguments, held in row.engines})
 
 
 def _required_groups(site: Site) -> dict[str, str]:
@@ -90,24 +106,29 @@ def _refused(site: Site, refusals: list[Fault], warnings: list[Fault]) -> dict:
         "pools": {},
         "replicas": [],
         "nodes": {},
+        "gates": [],
         "refusals": as_dicts(refusals),
         "deploy_refusals": [],
         "warnings": as_dicts(warnings),
     }
 
 
-def _render(site: Site, replicas: list[Replica], warnings: list[Fault]) -> dict:
+def _render(site: Site, layout: Layout, ready: Sequence[Ready], warnings: list[Fault]) -> dict:
     nodes: dict[str, dict] = {}
-    for replica in replicas:
-        for engine in replica.engines():
-            nodes.setdefault(engine.node.name, {"engines": []})["engines"].append(_engine(site, engine))
+    for row in ready:
+        for engine, arguments, _held in row.engines:
+            nodes.setdefault(engine.node.name, {"engines": []})["engines"].append(_engine(site, row, engine, arguments))
     late = list(network.port_faults(nodes))
     if late:
         return _refused(site, late, warnings)
-    deploy = list(deploy_faults(site))
+    found = _gates(site, ready)
+    deploy = [*deploy_faults(site), *gates.faults(site, found, "prove")]
+    warnings = [*warnings, *deploy, *site_warnings(site), *layout.warnings(), *gates.faults(site, found, "warn")]
+    warnings += gates.override_warnings(site, found)
     pools: dict[str, list[str]] = {}
-    for replica in replicas:
-        pools.setdefault(replica.pool, []).extend(node.name for node in replica.nodes)
+    for row in ready:
+        pools.setdefault(row.replica.pool, []).extend(node.name for node in row.replica.nodes)
+    slowest = max(engine["ready_seconds"] for content in nodes.values() for engine in content["engines"])
     content = {
         "site": site["site_name"],
         "profile": site.profile.name,
@@ -115,13 +136,15 @@ def _render(site: Site, replicas: list[Replica], warnings: list[Fault]) -> dict:
         "model": _model(site),
         "image": {"reference": site.image.reference, "engine": site.engine.name, "version": site.image.version},
         "pools": pools,
-        "replicas": [_replica(replica) for replica in replicas],
+        "spare": [node.name for nodes in layout.spare.values() for node in nodes],
+        "replicas": [_replica(row) for row in ready],
         "nodes": nodes,
-        "router": {"backends": [replica.endpoint for replica in replicas]},
-        "checkpoint": _checkpoint(site),
+        "router": router([row.replica for row in ready], slowest),
+        "checkpoint": _checkpoint(site, list(nodes)),
+        "gates": [row.as_dict() for row in found],
         "refusals": [],
         "deploy_refusals": as_dicts(deploy),
-        "warnings": as_dicts([*warnings, *deploy, *site_warnings(site)]),
+        "warnings": as_dicts(warnings),
     }
     return {"digest": digest(content), **content}
 
@@ -142,7 +165,7 @@ def _model(site: Site) -> dict:
     }
 
 
-def _checkpoint(site: Site) -> dict:
+def _checkpoint(site: Site, nodes: Sequence[str]) -> dict:
     return {
         "repo": site.model["repo"],
         "commit": site["serving_model_revision"],
@@ -152,22 +175,27 @@ def _checkpoint(site: Site) -> dict:
         "origins": site["checkpoint_origins"],
         "files": site.model["files"],
         "bytes": site.model["bytes"],
+        "owners": shares(nodes, site.model["bytes"]),
+        "load": load_estimate(site),
     }
 
 
-def _replica(replica: Replica) -> dict:
+def _replica(row: Ready) -> dict:
+    replica = row.replica
     return {
         "name": replica.name,
         "pool": replica.pool,
         "nodes": [node.name for node in replica.nodes],
         "engines": [engine.name for engine in replica.engines()],
-        "endpoint": replica.endpoint,
+        "parallel": str(replica.parallel),
+        "endpoint": replica.endpoints[0],
+        "endpoints": replica.endpoints,
+        "memory": row.memory.as_dict() if row.memory else {},
     }
 
 
-def _engine(site: Site, engine: Engine) -> dict:
-    merged, replica = arguments.merge(site, engine), engine.replica
-    env = merged.env()
+def _engine(site: Site, row: Ready, engine: Engine, arguments: Arguments) -> dict:
+    replica, env = row.replica, arguments.env()
     return {
         "name": engine.name,
         "replica": replica.name,
@@ -178,18 +206,18 @@ def _engine(site: Site, engine: Engine) -> dict:
         "order": engine.order,
         "address": engine.node["fabric_address"],
         "hardware": {"model": engine.node.hardware.name, "gpus": engine.node["gpu_count"]},
-        "argv": [site.model_path, *merged.flags()],
+        "argv": [site.model_path, *arguments.flags()],
         "env": env,
         "ports": engine.ports,
-        "ready_seconds": int(env.get(arguments.READY, 600)),
-        "endpoint": replica.endpoint,
+        "ready_seconds": int(env.get(READY, 600)),
+        "endpoint": engine.endpoint,
         "head": {
             "node": replica.head.name,
             "engine": replica.engine_name(0),
             "address": replica.head["fabric_address"],
         },
         "members": [node.name for node in replica.nodes],
-        "container": {"arguments": merged.container},
-        "provenance": merged.provenance(),
-        "memory": memory.picture(site, replica),
+        "container": {"arguments": arguments.container},
+        "provenance": arguments.provenance(),
+        "memory": row.memory.as_dict() if row.memory else {},
     }

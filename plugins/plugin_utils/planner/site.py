@@ -20,6 +20,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 PATH = re.compile(r"/[A-Za-z0-9._/-]+")
 HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?")
 ORIGIN_KINDS = ("hub",)
+POOLS = ("unified", "prefill", "decode")
 # A directory of the operating system is never a place for a checkpoint; below the first group
 # nothing is, below the second a directory of one's own may be.
 SYSTEM_TREES = (
@@ -37,14 +38,20 @@ VARIABLES = {
     "serving_engine_version": Variable(str, required=False, example='"0.29.0"'),
     "serving_features": Variable(list, default=[], example="[tool_calling, reasoning]"),
     "serving_max_model_len": Variable(int, required=False, example="131072"),
-    "serving_nodes_per_replica": Variable(int, required=False, example="2"),
+    "serving_nodes_per_replica": Variable(int, required=False, per_pool=True, example="2"),
+    "serving_tensor_parallel_size": Variable(int, required=False, per_pool=True, example="8"),
+    "serving_draft_model_path": Variable(str, required=False, example="/srv/models/kimi-k3-dspark"),
+    "serving_gate_overrides": Variable(dict, default={}, example="{vllm-52627: soaked for two days on 2026-12-01}"),
     "serving_overrides": Variable(dict, default={}, example="{flags: {--max-num-seqs: 8}, env: {}}"),
     "fabric_kind": Variable(str, example="roce"),
     "checkpoint_path": Variable(str, example="/srv/models"),
     "checkpoint_mount_required": Variable(bool, default=True, example="true"),
+    "checkpoint_read_mb_per_second": Variable(int, required=False, example="5000"),
     "checkpoint_origins": Variable(list, example="[{kind: hub, url: https://huggingface.co}]"),
     "licence_accepted_by": Variable(str, required=False, example="the name of the person who read the licence"),
 }
+
+NUMBERS = [name for name, variable in VARIABLES.items() if variable.kind is int]
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,14 @@ class Site:
 
     def __getitem__(self, name: str):
         return self.values[name]
+
+    def get(self, name: str):
+        return self.values.get(name)
+
+    def of_pool(self, name: str, pool: str) -> int | None:
+        """A number that the site gives once, or for each pool of its own."""
+        value = self.values[name]
+        return value.get(pool) if isinstance(value, dict) else value
 
     @property
     def complete(self) -> bool:
@@ -130,9 +145,14 @@ def _revision(site: Site) -> Iterator[Fault]:
 
 
 def _limits(site: Site) -> Iterator[Fault]:
-    for name in ("serving_max_model_len", "serving_nodes_per_replica"):
-        if site[name] is not None and site[name] < 1:
-            yield Fault(name, site[name], "must be 1 or more", "correct it, or leave it out")
+    for name in NUMBERS:
+        given = site[name]
+        for pool, number in given.items() if isinstance(given, dict) else [("", given)]:
+            where = f"{name}.{pool}" if pool else name
+            if pool and pool not in POOLS:
+                yield Fault(where, pool, "must be a pool", suggest(pool, POOLS))
+            elif number is not None and number < 1:
+                yield Fault(where, number, "must be 1 or more", "correct it, or leave it out")
     name = site["site_name"]
     if name is not None and not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         yield Fault("site_name", name, "lower-case letters, digits, - and _", "write a name such as lima")

@@ -29,6 +29,7 @@ class Variable:
     example: str
     required: bool = True
     default: object = None
+    per_pool: bool = False  # or a mapping with one value for each pool
 
 
 def read(table: Mapping[str, Variable], variables: Mapping, node: str = "") -> tuple[dict, list[Fault]]:
@@ -51,6 +52,12 @@ def _judge(name: str, expected: Variable, value: object, node: str) -> Fault | N
         needed = expected.required and expected.default is None
         limit = "must be declared" if value is None else "must have a value"
         return Fault(name, value, limit, remedy, node) if needed else None
+    if expected.per_pool and isinstance(value, dict):
+        wrong = next((item for item in value.values() if type(item) is not expected.kind), None)
+        if value and wrong is None:
+            return None
+        limit = f"must be {WORDS[expected.kind]}, or one for each pool"
+        return Fault(name, value, limit, f"write {name}: {{prefill: 1, decode: 2}}", node)
     if type(value) is not expected.kind:  # a bool is an int to Python, not to a site
         if expected.kind is int and not quoting(int, value):
             remedy = f"write a whole number, such as {name}: {expected.example}"
