@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -74,6 +74,48 @@ def lima_in_pairs() -> Sample:
     """Lima with replicas of two nodes, tensor parallel over 16 GPUs."""
     fabric = {"rdma_devices": ["mlx5_0", "mlx5_1"], "gid_index": 3}
     return lima().with_site(serving_profile="multi_node_tp", serving_nodes_per_replica=2, **fabric)
+
+
+def cell(
+    hardware: str,
+    profile: str,
+    nodes: Mapping[str, int] | None = None,
+    fabric: str | None = None,
+    features: Sequence[str] = ("tool_calling", "reasoning"),
+    version: str = "0.32.0",
+    **site: object,
+) -> Sample:
+    """One replica of each pool of `profile` on `hardware`: a cell of the table of what can be served on what.
+
+    `nodes` gives the nodes of a replica by pool, otherwise the hardware's usual number stands. `fabric` is NVLink
+    where the hardware has it between nodes, RoCE elsewhere. `site` goes to every host, over all that is set here.
+    """
+    known = builtin()
+    machine, pools = known.find("hardware", hardware), known.find("profiles", profile)["pools"]
+    usual = machine["layouts"].get(profile, {})
+    base = {k: v for k, v in next(iter(lima().hosts.values())).items() if k not in {"ansible_host", "fabric_address"}}
+    base |= {
+        "gpu_model": hardware,
+        "gpu_count": machine["gpus_per_node"],
+        "rdma_devices": ["mlx5_0"],
+        "gid_index": 3,
+        "fabric_kind": fabric or ("nvlink" if machine.get("nvlink_domain_gpus") else "roce"),
+        "serving_profile": profile,
+        "serving_features": list(features),
+        "serving_image": "registry.example/engine@sha256:" + "f" * 64,
+        "serving_engine_version": version,
+        **site,
+    }
+    hosts = {"service-01": dict(base)}
+    groups = {"gpu_nodes": [], "service_hosts": ["service-01"]}
+    for pool, shape in pools.items():
+        least = shape["nodes_per_replica"]["minimum"]
+        for _ in range((nodes or {}).get(pool) or usual.get(pool, {}).get("nodes") or least):
+            name = f"gpu-{len(hosts):02d}"
+            hosts[name] = {**base, "fabric_address": f"10.1.0.{len(hosts)}"}
+            for group in dict.fromkeys(("gpu_nodes", shape["group"])):
+                groups.setdefault(group, []).append(name)
+    return Sample(hosts, groups)
 
 
 def engines(result: Mapping) -> dict[str, dict]:
