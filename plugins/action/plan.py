@@ -33,12 +33,17 @@ class ActionModule(ActionBase):
                 "format": {"choices": ["text", "json"], "default": "text"},
                 "output": {"type": "path"},
                 "for_deploy": {"type": "bool", "default": False},
+                "for_serve": {"type": "bool", "default": False},
+                "explain": {"type": "str"},
             }
         )
         result = {**super().run(tmp, task_vars), "changed": False}
         content = self._plan(task_vars)
-        refusals = content["refusals"] + (content["deploy_refusals"] if arguments["for_deploy"] else [])
-        if arguments["format"] == "json":
+        late = [key for key in ("deploy", "serve") if arguments[f"for_{key}"]]
+        refusals = content["refusals"] + [fault for key in late for fault in content[f"{key}_refusals"]]
+        if arguments["explain"] and not content["refusals"]:
+            self._print(text.explain(content, arguments["explain"]), arguments["output"])
+        elif arguments["format"] == "json":
             self._print(json.dumps(content, indent=2, ensure_ascii=False), arguments["output"])
         elif arguments["show"] != "nothing" and not refusals:
             self._print(text.render(content, full=arguments["show"] == "full"), arguments["output"])

@@ -30,8 +30,17 @@ options:
   output:
     description: File on the controller that is written instead of the screen.
     type: path
+  explain:
+    description:
+      - A flag or an environment variable. Instead of the plan, prints its value on each engine, the layer that set it,
+        from which source and why, and what it replaced.
+    type: str
   for_deploy:
     description: Also refuse what a plan may lack and a deployment may not, such as an accepted licence.
+    type: bool
+    default: false
+  for_serve:
+    description: Also refuse engines that known faults hold back until a proof has passed.
     type: bool
     default: false
 attributes:
@@ -79,7 +88,9 @@ pools:
   type: dict
   returned: success
 replicas:
-  description: Name, pool, nodes, engines and endpoint of each replica.
+  description:
+    - Name, pool, nodes, engines, parallel sizes, endpoints and memory of each replica.
+    - C(memory) is of one GPU, the fullest; C(kv_at_most) is true where nobody measured the workspace.
   type: list
   elements: dict
   returned: success
@@ -90,12 +101,27 @@ nodes:
     - C(provenance) says for every flag and variable which layer set it, from which source, and what it replaced.
   type: dict
   returned: success
+spare:
+  description: Nodes of the pools' groups that no replica takes.
+  type: list
+  elements: str
+  returned: success
+gates:
+  description:
+    - Known faults that hold for this site, with id, action, summary, thread, remedy, proof, engines, and in
+      C(overridden) the reason why the site does not mind.
+  type: list
+  elements: dict
+  returned: success
 router:
-  description: The endpoints that requests may go to.
+  description: The endpoints that requests may go to, of prefill and decode apart, and the arguments of vllm-router.
   type: dict
   returned: success
 checkpoint:
-  description: Repository, commit, place on a node, origins, number of files and bytes as far as known.
+  description:
+    - Repository, commit, place on a node, origins, number of files and bytes as far as known.
+    - C(owners) are the nodes that bring it over the site's link, each with its share of the bytes; C(load) estimates
+      how long a node reads it.
   type: dict
   returned: success
 refusals:
@@ -105,6 +131,11 @@ refusals:
   returned: success
 deploy_refusals:
   description: What O(for_deploy) would refuse, as where, value, limit and remedy.
+  type: list
+  elements: dict
+  returned: success
+serve_refusals:
+  description: What O(for_serve) would refuse.
   type: list
   elements: dict
   returned: success

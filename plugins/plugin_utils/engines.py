@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils import commands
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.network import listening
 
 PODMAN = "/usr/bin/podman"
 CACHE = "/var/cache/kimi-k3"  # compiled kernels and the like outlive a start; the unit makes the folder
@@ -40,7 +41,7 @@ def engines_of(plan: dict, node: str, manifest_digest: str, keeper_port: int = 7
 def ports_of(plan: dict, node: str) -> list[int]:
     """TCP ports that the engines of one node will listen on."""
     engines = plan["nodes"].get(node, {}).get("engines", [])
-    return sorted({port for engine in engines for port in engine["ports"].values()})
+    return sorted({port for engine in engines for _name, port in listening(engine["ports"])})
 
 
 def _record(plan, engine, manifest_digest, keeper_port):

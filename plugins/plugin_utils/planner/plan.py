@@ -55,7 +55,7 @@ def plan(
     `site` and `nodes` hold variables as inventory.split() sorts them, `groups` the inventory's
     groups, `known_variables` the public variables of each role, `faults` what the caller found
     already. A plan with `refusals` has neither nodes nor a digest; `deploy_refusals` are what a
-    deployment, not a plan, may lack.
+    deployment, not a plan, may lack, `serve_refusals` what must be proven before engines start.
     """
     refusals, warnings = Spelling(known_variables or {}).judge(nodes)
     declared, site_faults = read_site(site, catalogue)
@@ -109,6 +109,7 @@ def _refused(site: Site, refusals: list[Fault], warnings: list[Fault]) -> dict:
         "gates": [],
         "refusals": as_dicts(refusals),
         "deploy_refusals": [],
+        "serve_refusals": [],
         "warnings": as_dicts(warnings),
     }
 
@@ -122,8 +123,9 @@ def _render(site: Site, layout: Layout, ready: Sequence[Ready], warnings: list[F
     if late:
         return _refused(site, late, warnings)
     found = _gates(site, ready)
-    deploy = [*deploy_faults(site), *gates.faults(site, found, "prove")]
-    warnings = [*warnings, *deploy, *site_warnings(site), *layout.warnings(), *gates.faults(site, found, "warn")]
+    deploy, serve = list(deploy_faults(site)), list(gates.faults(site, found, "prove"))
+    warnings = [*warnings, *deploy, *serve, *site_warnings(site), *layout.warnings()]
+    warnings += gates.faults(site, found, "warn")
     warnings += gates.override_warnings(site, found)
     pools: dict[str, list[str]] = {}
     for row in ready:
@@ -144,6 +146,7 @@ def _render(site: Site, layout: Layout, ready: Sequence[Ready], warnings: list[F
         "gates": [row.as_dict() for row in found],
         "refusals": [],
         "deploy_refusals": as_dicts(deploy),
+        "serve_refusals": as_dicts(serve),
         "warnings": as_dicts(warnings),
     }
     return {"digest": digest(content), **content}

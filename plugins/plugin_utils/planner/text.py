@@ -5,20 +5,29 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import shlex
 from collections.abc import Iterator, Sequence
 
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import drawing
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import several
-
-WIDTH = 110
 
 
 def render(plan: dict, full: bool = True) -> str:
     """A sound plan for a terminal; `full` adds the command line of every engine."""
-    parts = ["\n".join(_title(plan)), *_pools(plan), "\n".join(_table(plan)), *_notes(plan)]
+    parts = [
+        "\n".join(_title(plan)),
+        *_pools(plan),
+        *_memory(plan),
+        "\n".join(_table(plan)),
+        *_gates(plan),
+        *_notes(plan),
+    ]
     if full:
         parts += [command(engine, plan["image"]["reference"]) for engine in _engines(plan)]
+        router = ["vllm-router", *_pairs(plan["router"]["argv"])]
+        parts.append(f"router, for the requests of clients\n\n    {_typed(router)}")
     return "\n\n".join(["", *parts, ""])
 
 
@@ -56,8 +65,13 @@ def command(engine: dict, image: str) -> str:
     words = [*(f"{name}={shlex.quote(value)}" for name, value in engine["env"].items())]
     words.append(f"vllm serve {shlex.quote(engine['argv'][0])}")
     words += _pairs(engine["argv"][1:])
-    container = " ".join(engine["container"]["arguments"])
-    return f"{head}\n  in {image}\n  with {container}\n\n    " + " \\\n      ".join(words)
+    container = " ".join(map(shlex.quote, engine["container"]["arguments"]))
+    return f"{head}\n  in {image}\n  with {container}\n\n    {_typed(words)}"
+
+
+def _typed(lines: Sequence[str]) -> str:
+    """A command over several lines, as a shell takes it."""
+    return " \\\n      ".join(lines)
 
 
 def _pairs(argv: Sequence[str]) -> list[str]:
@@ -91,42 +105,37 @@ def _pools(plan: dict) -> Iterator[str]:
     for pool, nodes in plan["pools"].items():
         replicas = [replica for replica in plan["replicas"] if replica["pool"] == pool]
         gpus = sum(engine["hardware"]["gpus"] for engine in engines.values() if engine["pool"] == pool)
-        boxes = [_box(replica, [engines[name] for name in replica["engines"]]) for replica in replicas]
+        boxes = [drawing.box(replica, [engines[name] for name in replica["engines"]]) for replica in replicas]
         title = f"Pool {pool}: {_count(replicas, 'replica')} on {_count(nodes, 'node')}, {gpus} GPUs"
-        yield "\n".join([title, *_side_by_side(boxes)])
+        yield "\n".join([title, *drawing.side_by_side(boxes)])
+
+
+def _memory(plan: dict) -> Iterator[str]:
+    models = {engine["replica"]: engine["hardware"]["model"] for engine in _engines(plan)}
+    lines = list(drawing.memory_lines(plan["replicas"], models))
+    if lines:
+        yield "\n".join(["Memory of one GPU, the fullest of a replica:", *lines])
+
+
+def _gates(plan: dict) -> Iterator[str]:
+    """Known faults that hold for this site, what the plan does about each, and on how many engines."""
+    words = {"work_around": "worked around", "warn": "warned of", "prove": "waits for a proof", "refuse": "refused"}
+    rows = []
+    for gate in plan["gates"]:
+        done = f"overridden: {gate['overridden']}" if gate["overridden"] else words[gate["action"]]
+        rows.append(f"  {gate['id']}: {done}, {_count(gate['engines'], 'engine')}; {gate['summary']}")
+    if rows:
+        yield "\n".join(["Known faults that hold here (docs/en/gates.md):", *rows])
 
 
 def _count(things: Sequence, word: str) -> str:
     return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"
 
 
-def _box(replica: dict, engines: Sequence[dict]) -> list[str]:
-    """One replica as a box with a row for each of its nodes."""
-    rows = [f"{e['node']}  rank {e['rank']}  {e['hardware']['gpus']} x {e['hardware']['model']}" for e in engines]
-    title, foot = f" {replica['name']} ", f" {replica['endpoint']} "
-    width = max(map(len, [*rows, title, foot])) + 2
-    return [
-        f"┌{title:─<{width}}┐",
-        *(f"│ {row:<{width - 2}} │" for row in rows),
-        f"└{foot:─>{width}}┘",
-    ]
-
-
-def _side_by_side(boxes: Sequence[list[str]]) -> Iterator[str]:
-    """Boxes in rows, as many as fit; shorter ones are filled up with blanks."""
-    row: list[list[str]] = []
-    for box in [*boxes, None]:
-        if row and (box is None or sum(len(other[0]) + 2 for other in row) + len(box[0]) > WIDTH):
-            for n in range(max(map(len, row))):
-                yield "  " + "  ".join(o[n] if n < len(o) else " " * len(o[0]) for o in row).rstrip()
-            row = []
-        row.append(box or [])
-
-
 def _table(plan: dict) -> Iterator[str]:
     rows = [("replica", "rank", "node", "role", "address", "listens on", "ready within")]
     for engine in _engines(plan):
-        ports = ", ".join(f"{name} {port}" for name, port in engine["ports"].items()) or "-"
+        ports = ", ".join(f"{name} {_span(port)}" for name, port in engine["ports"].items()) or "-"
         rank, ready = str(engine["rank"]), f"{engine['ready_seconds']} s"
         rows.append((engine["replica"], rank, engine["node"], engine["role"], engine["address"], ports, ready))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -134,10 +143,53 @@ def _table(plan: dict) -> Iterator[str]:
         yield "  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
+def _span(port: int | list[int]) -> str:
+    """5557, or 5558-5565."""
+    if not isinstance(port, list):
+        return str(port)
+    return str(port[0]) if len(port) == 1 else f"{port[0]}-{port[-1]}"
+
+
 def _notes(plan: dict) -> Iterator[str]:
-    """Warnings, and apart from them what only a deployment minds."""
-    late = plan["deploy_refusals"]
-    early = [fault for fault in plan["warnings"] if fault not in late]
-    for title, faults in (("Warnings", early), ("deploy.yml will refuse this site", late)):
+    """Warnings, and apart from them what only a later stage minds."""
+    later = (("deploy.yml", plan["deploy_refusals"]), ("serve.yml", plan["serve_refusals"]))
+    early = [fault for fault in plan["warnings"] if not any(fault in faults for _playbook, faults in later)]
+    titled = [("Warnings", early), *((f"{playbook} will refuse this site", faults) for playbook, faults in later)]
+    for title, faults in titled:
         if faults:
             yield "\n".join([f"{title}:", *_lines(faults)])
+
+
+def explain(plan: dict, name: str) -> str:
+    """Where a flag or variable comes from: for each value, the engines that have it and the layers that set it."""
+    slots = {name, name.replace("--no-", "--", 1), name.replace("--", "--no-", 1), f"env:{name}"}
+    told: dict[str, tuple[dict, str, list[str]]] = {}
+    for engine in _engines(plan):
+        for spelling in sorted(slots & engine["provenance"].keys()):
+            found = engine["provenance"][spelling]
+            told.setdefault(json.dumps([spelling, found]), (found, spelling, []))[2].append(engine["name"])
+    if not told:
+        return _unset(plan, name)
+    return "\n\n".join("\n".join(_history(*row)) for row in told.values())
+
+
+def _history(found: dict, spelling: str, engines: Sequence[str]) -> Iterator[str]:
+    name = spelling.removeprefix("env:")
+    yield f"{_setting(name, found['value'])}, on {several(engines)}"
+    yield f"  set by {found['layer']}: {found['source']}"
+    for old in reversed(found["replaced"]):
+        yield f"  instead of {_setting(old.get('flag', name), old['value'])} from {old['layer']}: {old['source']}"
+
+
+def _setting(name: str, value: str | None) -> str:
+    if value is None:
+        return f"{name} (taken away)"
+    joint = " " if name.startswith("--") else "="
+    return f"{name}{joint}{shlex.quote(value)}" if value else name
+
+
+def _unset(plan: dict, name: str) -> str:
+    names = {spelling.removeprefix("env:") for engine in _engines(plan) for spelling in engine["provenance"]}
+    near = difflib.get_close_matches(name, names, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"{name}: no engine of this plan has it, so vLLM's own default holds{meant}"

@@ -215,6 +215,6 @@ def test_the_code_of_an_agent_has_one_digest():
 
 
 def test_the_ports_of_a_node_are_those_of_its_engines():
-    one = plan(ports={"http": 8000, "master": 29501})
+    one = plan(ports={"http": 8000, "side_channel": [5558, 5559]})
     one["nodes"]["n2"]["engines"][0]["ports"] = {}
-    assert [engines.ports_of(one, node) for node in ("n1", "n2", "n9")] == [[8000, 29501], [], []]
+    assert [engines.ports_of(one, node) for node in ("n1", "n2", "n9")] == [[5558, 5559, 8000], [], []]
