@@ -16,7 +16,8 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values i
 
 ROOT = Path(__file__).parents[3]
 LIMA = ROOT / "inventories/lima"
-REHEARSAL = ROOT / "tests/sites/rehearsal-like"
+SITES = ROOT / "tests/sites"
+REHEARSAL = SITES / "rehearsal-like"
 ABSENT = object()
 
 
@@ -66,14 +67,25 @@ def read(directory: Path) -> Sample:
     return Sample(hosts, groups)
 
 
+def site(name: str) -> Sample:
+    """A site of tests/sites, whole and sound."""
+    return read(SITES / name)
+
+
 def lima() -> Sample:
+    """Prefill and decode apart: two replicas of one node, three of two."""
     return read(LIMA).with_site(licence_accepted_by="Ana Quispe")
 
 
-def lima_in_pairs() -> Sample:
-    """Lima with replicas of two nodes, tensor parallel over 16 GPUs."""
+def cusco() -> Sample:
+    """Eight nodes of B300, each a replica by itself."""
+    return site("cusco")
+
+
+def cusco_in_pairs() -> Sample:
+    """Cusco with replicas of two nodes, tensor parallel over 16 GPUs."""
     fabric = {"rdma_devices": ["mlx5_0", "mlx5_1"], "gid_index": 3}
-    return lima().with_site(serving_profile="multi_node_tp", serving_nodes_per_replica=2, **fabric)
+    return cusco().with_site(serving_profile="multi_node_tp", serving_nodes_per_replica=2, **fabric)
 
 
 def cell(
@@ -93,7 +105,7 @@ def cell(
     known = builtin()
     machine, pools = known.find("hardware", hardware), known.find("profiles", profile)["pools"]
     usual = machine["layouts"].get(profile, {})
-    base = {k: v for k, v in next(iter(lima().hosts.values())).items() if k not in {"ansible_host", "fabric_address"}}
+    base = {k: v for k, v in next(iter(cusco().hosts.values())).items() if k not in {"ansible_host", "fabric_address"}}
     base |= {
         "gpu_model": hardware,
         "gpu_count": machine["gpus_per_node"],

@@ -7,7 +7,7 @@ import json
 import pytest
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import catalogue
 
-from tests.unit.planner.samples import ROOT, engines, lima
+from tests.unit.planner.samples import ROOT, engines, cusco
 
 MANUAL = ROOT / "docs/en/catalogue.md"
 DATED = "source: our bench\ndate: 2026-12-01\n"
@@ -43,7 +43,7 @@ def test_every_key_of_a_kind_stands_in_the_manual(kind):
 def test_a_new_file_of_a_site_adds_an_entry(tmp_path):
     content = f"name: ours\n{DATED}summary: ours\nsettings: [{{env: {{NCCL_DEBUG: WARN}}, when: {{fabric: [ours]}}}}]\n"
     known = overlay(tmp_path, "fabrics", "ours", content)
-    engine = engines(lima().with_site(fabric_kind="ours").plan(known))["unified-0-rank-0"]
+    engine = engines(cusco().with_site(fabric_kind="ours").plan(known))["unified-0-rank-0"]
     assert engine["env"]["NCCL_DEBUG"] == "WARN"
     told = engine["provenance"]["env:NCCL_DEBUG"]
     assert (told["layer"], told["source"]) == ("fabric", "site catalogue/fabrics/ours.yml (our bench, 2026-12-01)")
@@ -87,7 +87,7 @@ def test_a_file_of_a_site_replaces_the_keys_that_it_states(tmp_path):
     ],
 )
 def test_a_bad_file_of_a_site_is_refused_by_name(tmp_path, kind, name, content, words):
-    refusals = lima().plan(overlay(tmp_path, kind, name, content))["refusals"]
+    refusals = cusco().plan(overlay(tmp_path, kind, name, content))["refusals"]
     told = [f"{fault['where']} {fault['limit']} {fault['remedy']}" for fault in refusals]
     assert any(f"site catalogue/{kind}/{name}.yml" in line and words in line for line in told), told
 
@@ -98,21 +98,21 @@ def test_a_bad_file_of_a_site_is_refused_by_name(tmp_path, kind, name, content, 
 )
 def test_ports_that_cannot_be_kept_are_refused(tmp_path, ports, words):
     pools = f"pools: {{unified: {{group: gpu_nodes, nodes_per_replica: {{minimum: 1, maximum: 1}}, ports: {ports}}}}}\n"
-    refusals = lima().plan(overlay(tmp_path, "profiles", "single_node_tp", DATED + pools))["refusals"]
+    refusals = cusco().plan(overlay(tmp_path, "profiles", "single_node_tp", DATED + pools))["refusals"]
     assert len(refusals) == 8
     assert words in refusals[0]["limit"]
 
 
 def test_a_port_that_a_setting_needs_must_be_declared(tmp_path):
     settings = "settings: [{flags: {--master-port: $master_port}}]\n"
-    refusals = lima().plan(overlay(tmp_path, "profiles", "single_node_tp", DATED + settings))["refusals"]
+    refusals = cusco().plan(overlay(tmp_path, "profiles", "single_node_tp", DATED + settings))["refusals"]
     assert refusals[0]["where"] == "gpu-01.master_port"
 
 
 def test_names_inside_an_object_are_filled_in(tmp_path):
     settings = "settings: [{flags: {--x: {address: $fabric_address, ranks: [$rank, 1]}}}]\n"
     known = overlay(tmp_path, "fabrics", "roce", DATED + settings)
-    argv = engines(lima().plan(known))["unified-0-rank-0"]["argv"]
+    argv = engines(cusco().plan(known))["unified-0-rank-0"]["argv"]
     assert json.loads(argv[argv.index("--x") + 1]) == {"address": "10.30.0.11", "ranks": ["0", 1]}
 
 
@@ -130,14 +130,14 @@ def test_names_inside_an_object_are_filled_in(tmp_path):
 )
 def test_what_is_no_entry_of_a_known_kind_is_refused_with_the_kinds(tmp_path, path, where):
     write(tmp_path / path)
-    told = [fault for fault in lima().plan(catalogue.load(tmp_path))["refusals"] if fault["where"] == where]
+    told = [fault for fault in cusco().plan(catalogue.load(tmp_path))["refusals"] if fault["where"] == where]
     assert told[0]["limit"].endswith("kinds: engines, hardware, models, profiles, fabrics, features")
 
 
 @pytest.mark.parametrize("name", ["catalog", "catalogs", "catalogues", "Catalogue", "cataloge"])
 def test_a_folder_with_nearly_the_name_of_the_catalogue_is_refused(tmp_path, name):
     write(tmp_path / name / "hardware/b300.yml")
-    assert [(f["where"], f["remedy"]) for f in lima().plan(catalogue.load(tmp_path))["refusals"]] == [
+    assert [(f["where"], f["remedy"]) for f in cusco().plan(catalogue.load(tmp_path))["refusals"]] == [
         (f"{name}/", "rename it catalogue")
     ]
 

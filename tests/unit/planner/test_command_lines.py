@@ -37,19 +37,19 @@ CPU_ENV = """
 """
 CASES = {
     "single_node_tp on B300": (
-        samples.lima,
+        samples.cusco,
         "unified-2-rank-0",
         f"{B300} --tensor-parallel-size 8 --served-model-name kimi-k3 --host 10.30.0.13 --port 8000",
         f"{B300_ENV} {OFFLINE}",
     ),
     "head of multi_node_tp on B300": (
-        samples.lima_in_pairs,
+        samples.cusco_in_pairs,
         "unified-1-rank-0",
         f"{B300} {PAIR} --node-rank 0 --served-model-name kimi-k3 --host 10.30.0.13 --port 8000",
         f"{B300_ENV} {OFFLINE} {PAIR_ENV} VLLM_HOST_IP=10.30.0.13",
     ),
     "worker of multi_node_tp on B300": (
-        samples.lima_in_pairs,
+        samples.cusco_in_pairs,
         "unified-1-rank-1",
         f"{B300} {PAIR} --node-rank 1 --served-model-name kimi-k3 --headless",
         f"{B300_ENV} {OFFLINE} {PAIR_ENV} VLLM_HOST_IP=10.30.0.14",
@@ -86,22 +86,22 @@ def test_an_engine_gets_the_line_worked_out_by_hand(case):
 
 
 def test_flags_stand_in_order_of_their_names():
-    argv = samples.engines(samples.lima().plan())["unified-0-rank-0"]["argv"]
+    argv = samples.engines(samples.cusco().plan())["unified-0-rank-0"]["argv"]
     names = [word for word in argv if word.startswith("--")]
     assert argv[0] == MODEL
     assert names == sorted(names)
 
 
 def test_containers_get_gpus_and_only_replicas_that_span_nodes_get_rdma():
-    alone = samples.engines(samples.lima().plan())["unified-0-rank-0"]["container"]["arguments"]
-    paired = samples.engines(samples.lima_in_pairs().plan())["unified-0-rank-0"]["container"]["arguments"]
+    alone = samples.engines(samples.cusco().plan())["unified-0-rank-0"]["container"]["arguments"]
+    paired = samples.engines(samples.cusco_in_pairs().plan())["unified-0-rank-0"]["container"]["arguments"]
     assert "--device=nvidia.com/gpu=all" in alone
     assert "--device=/dev/infiniband" not in alone
     assert "--device=/dev/infiniband" in paired
 
 
 def overridden(**overrides) -> dict:
-    return samples.engines(samples.lima().with_site(serving_overrides=overrides).plan())["unified-0-rank-0"]
+    return samples.engines(samples.cusco().with_site(serving_overrides=overrides).plan())["unified-0-rank-0"]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_negated_flag_replaces_the_flag_it_negates():
 
 
 def test_the_longest_request_is_the_sites_to_say():
-    engine = samples.engines(samples.lima().with_site(serving_max_model_len=4096).plan())["unified-0-rank-0"]
+    engine = samples.engines(samples.cusco().with_site(serving_max_model_len=4096).plan())["unified-0-rank-0"]
     assert flags(engine["argv"])["--max-model-len"] == "4096"
     assert engine["provenance"]["--max-model-len"]["source"] == "serving_max_model_len"
 

@@ -16,11 +16,11 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults i
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.network import endpoint
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import Unresolved
 
-from tests.unit.planner.samples import LIMA, REHEARSAL, ROOT, engines, lima, lima_in_pairs, read
+from tests.unit.planner.samples import LIMA, REHEARSAL, ROOT, engines, cusco, cusco_in_pairs, read
 
 
 def test_lima_is_eight_replicas_of_one_node():
-    result = lima().plan()
+    result = cusco().plan()
     assert [replica["nodes"] for replica in result["replicas"]] == [[f"gpu-0{n}"] for n in range(1, 9)]
     assert result["router"]["backends"][7] == "http://10.30.0.18:8000"
     assert result["checkpoint"]["bytes"] == 1560998984390
@@ -44,12 +44,12 @@ def test_the_rehearsal_is_one_replica_over_two_nodes():
 
 
 def test_the_digest_changes_with_the_plan():
-    assert lima().plan()["digest"] != lima().with_site(serving_max_model_len=4096).plan()["digest"]
+    assert cusco().plan()["digest"] != cusco().with_site(serving_max_model_len=4096).plan()["digest"]
 
 
 def test_an_image_is_pulled_by_its_digest_whatever_tag_stands_beside_it():
     digest = f"sha256:{'a' * 64}"
-    sample = lima().with_site(serving_image=f"reg.lan:5000/vllm:now@{digest}", serving_engine_version="0.30.0")
+    sample = cusco().with_site(serving_image=f"reg.lan:5000/vllm:now@{digest}", serving_engine_version="0.30.0")
     assert sample.plan()["image"] == {
         "reference": f"reg.lan:5000/vllm@{digest}",
         "engine": "vllm",
@@ -144,7 +144,7 @@ def test_the_playbook_refuses_a_value_that_a_role_does_not_take():
 
 
 def test_the_text_draws_a_box_for_every_replica_with_its_ranks():
-    drawn = text.render(lima_in_pairs().plan(), full=False)
+    drawn = text.render(cusco_in_pairs().plan(), full=False)
     assert "┌ unified-3 ───────────────┐" in drawn
     assert "│ gpu-08  rank 1  8 x b300 │" in drawn
     assert "└── http://10.30.0.17:8000 ┘" in drawn
@@ -152,7 +152,7 @@ def test_the_text_draws_a_box_for_every_replica_with_its_ranks():
 
 
 def test_the_text_can_be_pasted_into_a_shell():
-    result = lima().plan()
+    result = cusco().plan()
     engine = engines(result)["unified-0-rank-0"]
     typed = text.command(engine, result["image"]["reference"]).split("\n\n", 1)[1]
     script = typed.replace("vllm serve", "printf '%s\\n'").strip()
@@ -161,7 +161,7 @@ def test_the_text_can_be_pasted_into_a_shell():
 
 
 def test_nodes_that_share_a_fault_share_a_line():
-    told = text.refusals(lima().with_hosts({f"gpu-0{n}": {"gpu_count": 4} for n in range(1, 7)}).plan()["refusals"])
+    told = text.refusals(cusco().with_hosts({f"gpu-0{n}": {"gpu_count": 4} for n in range(1, 7)}).plan()["refusals"])
     assert told.splitlines()[0].startswith("The plan is refused: 1 fault.")
     assert told.splitlines()[1].startswith("- gpu_count on gpu-01, gpu-02, gpu-03 and 3 more up to gpu-06: 4; ")
 

@@ -8,9 +8,9 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.network 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.planner.samples import Sample, engines, lima
+from tests.unit.planner.samples import Sample, engines, cusco
 
-SITE = next(iter(lima().hosts.values()))
+SITE = next(iter(cusco().hosts.values()))
 
 
 def site(replicas: int, size: int, hardware: str = "b300") -> Sample:

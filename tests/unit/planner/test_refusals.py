@@ -6,7 +6,7 @@ import pytest
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.site import VARIABLES
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import Unresolved
 
-from tests.unit.planner.samples import ABSENT, REHEARSAL, builtin, lima, lima_in_pairs, read
+from tests.unit.planner.samples import ABSENT, REHEARSAL, builtin, cusco, cusco_in_pairs, read
 
 HEX = "f" * 64
 HUB = "https://huggingface.co"
@@ -14,11 +14,11 @@ FABRIC = {"rdma_devices": ["mlx5_0", "mlx5_1"], "gid_index": 3}
 
 
 def site(**values):
-    return lambda: lima().with_site(**values)
+    return lambda: cusco().with_site(**values)
 
 
 def node(**values):
-    return lambda: lima().with_hosts({"gpu-03": values})
+    return lambda: cusco().with_hosts({"gpu-03": values})
 
 
 def overrides(**values):
@@ -27,23 +27,23 @@ def overrides(**values):
 
 def first_nodes(count):
     """Lima as one replica over its first nodes."""
-    names = lima().groups["gpu_nodes"][:count]
-    return lima().with_site(serving_profile="multi_node_tp", **FABRIC).with_groups(gpu_nodes=names)
+    names = cusco().groups["gpu_nodes"][:count]
+    return cusco().with_site(serving_profile="multi_node_tp", **FABRIC).with_groups(gpu_nodes=names)
 
 
 def renamed(group, name):
-    return lima().with_groups(**{group: ABSENT, name: lima().groups[group]})
+    return cusco().with_groups(**{group: ABSENT, name: cusco().groups[group]})
 
 
 def spare(**values):
     """Lima with a spare node."""
-    sample = lima()
+    sample = cusco()
     sample.hosts["spare-01"] = {**sample.hosts["service-01"], **values}
     return sample.with_groups(spare_nodes=["spare-01"])
 
 
 def pair(**values):
-    return lambda: lima_in_pairs().with_hosts({"gpu-04": values})
+    return lambda: cusco_in_pairs().with_hosts({"gpu-04": values})
 
 
 # what is wrong: (the site, where the refusal points, what it must say)
@@ -67,12 +67,12 @@ CASES = {
         "none on gpu-01, gpu-02, gpu-04 and 5 more up to service-01 declare it once, under all",
     ),
     "nothing on one host": (
-        lambda: lima().with_hosts({"service-01": {"serving_profile": ABSENT}}),
+        lambda: cusco().with_hosts({"service-01": {"serving_profile": ABSENT}}),
         "service-01.serving_profile",
         "other hosts say 'single_node_tp' declare it once",
     ),
     "two values, the first host's alone": (
-        lambda: lima().with_hosts({"gpu-01": {"serving_nodes_per_replica": None, "fabric_kind": "ethernet"}}),
+        lambda: cusco().with_hosts({"gpu-01": {"serving_nodes_per_replica": None, "fabric_kind": "ethernet"}}),
         "gpu-01.fabric_kind",
         "other hosts say 'roce'",
     ),
@@ -81,7 +81,7 @@ CASES = {
         "serving_image",
         "define what it uses",
     ),
-    "no nodes group": (lambda: lima().with_groups(gpu_nodes=ABSENT), "gpu_nodes", "add gpu_nodes"),
+    "no nodes group": (lambda: cusco().with_groups(gpu_nodes=ABSENT), "gpu_nodes", "add gpu_nodes"),
     "nodes group without its s": (
         lambda: renamed("gpu_nodes", "gpu_node"),
         "gpu_node",
@@ -89,12 +89,12 @@ CASES = {
     ),
     "nodes group with a hyphen": (lambda: renamed("gpu_nodes", "gpu-nodes"), "gpu-nodes", "write gpu_nodes"),
     "spare nodes misspelt": (
-        lambda: lima().with_groups(spare_node=["gpu-08"]),
+        lambda: cusco().with_groups(spare_node=["gpu-08"]),
         "spare_node",
         "write spare_nodes",
     ),
-    "empty nodes group": (lambda: lima().with_groups(gpu_nodes=[]), "gpu_nodes", "put a host into gpu_nodes"),
-    "no service host": (lambda: lima().with_groups(service_hosts=[]), "service_hosts", "put a host"),
+    "empty nodes group": (lambda: cusco().with_groups(gpu_nodes=[]), "gpu_nodes", "put a host into gpu_nodes"),
+    "no service host": (lambda: cusco().with_groups(service_hosts=[]), "service_hosts", "put a host"),
     "a word for a number": (
         node(gpu_count="eight"),
         "gpu-03.gpu_count",
@@ -158,7 +158,7 @@ CASES = {
     "fabric without its GID": (pair(gid_index=ABSENT), "gpu-04.gid_index", "roce.yml needs it"),
     "one address twice": (node(fabric_address="10.30.0.11"), "gpu-03.fabric_address", "gpu-01 has it too"),
     "one address in two spellings": (
-        lambda: lima().with_hosts(
+        lambda: cusco().with_hosts(
             {n: {"fabric_address": a} for n, a in (("gpu-02", "fd00::1"), ("gpu-03", "fd00:0::1"))}
         ),
         "gpu-03.fabric_address",
@@ -167,7 +167,7 @@ CASES = {
     "one host by two names": (node(ansible_host="10.20.0.11"), "gpu-03.ansible_host", "gpu-01 has it too"),
     "a node that is the service host": (node(ansible_host="10.20.0.2"), "gpu-03.ansible_host", "service-01 has it too"),
     "a name that is another's address": (
-        lambda: lima().with_hosts({"gpu-03": {"ansible_host": "GPU-04"}, "gpu-04": {"ansible_host": ABSENT}}),
+        lambda: cusco().with_hosts({"gpu-03": {"ansible_host": "GPU-04"}, "gpu-04": {"ansible_host": ABSENT}}),
         "gpu-03.ansible_host",
         "gpu-04 has it too",
     ),
@@ -263,13 +263,13 @@ def test_weights_larger_than_the_memory_of_a_replica_are_refused():
     small = dict(known.entries["hardware"])
     entry = small["b300"]
     small["b300"] = type(entry)(entry.kind, entry.name, entry.file, {**entry.data, "gpu_memory_gib": 178})
-    result = lima().plan(type(known)({**known.entries, "hardware": small}))
+    result = cusco().plan(type(known)({**known.entries, "hardware": small}))
     assert result["refusals"][0]["limit"] == "one b300 holds 178 GiB"
 
 
 def test_all_faults_come_in_one_answer_the_sites_first_then_node_by_node():
     changes = {"gpu-02": {"gpu_count": 4}, "gpu-08": {"fabric_address": "::"}, "gpu-01": {"gpu_model": "b3"}}
-    result = lima().with_site(checkpoint_path="/", serving_model="k3").with_hosts(changes).plan()
+    result = cusco().with_site(checkpoint_path="/", serving_model="k3").with_hosts(changes).plan()
     assert [fault["where"] for fault in result["refusals"]] == [
         "checkpoint_path",
         "serving_model",
@@ -280,7 +280,7 @@ def test_all_faults_come_in_one_answer_the_sites_first_then_node_by_node():
 
 
 def test_a_site_that_says_nothing_hears_everything_it_must_say():
-    empty = type(lima())({"a": {"site_name": "x"}}, {"all": ["a"], "ungrouped": ["a"]})
+    empty = type(cusco())({"a": {"site_name": "x"}}, {"all": ["a"], "ungrouped": ["a"]})
     places = {fault["where"] for fault in empty.plan()["refusals"]}
     assert {"gpu_nodes", "service_hosts", "serving_profile", "checkpoint_origins"} <= places
 
@@ -291,7 +291,7 @@ def test_a_password_in_an_origin_is_not_repeated():
         {"kind": "hub", "url": "http://me:word@h"},
     ]
     assert "word" not in str(
-        [fault["value"] for fault in lima().with_site(checkpoint_origins=origins).plan()["refusals"]]
+        [fault["value"] for fault in cusco().with_site(checkpoint_origins=origins).plan()["refusals"]]
     )
 
 
@@ -307,7 +307,7 @@ def test_a_password_in_an_origin_is_not_repeated():
     ],
 )
 def test_what_only_a_deployment_minds_is_a_warning_in_the_plan(change, where, remedy):
-    result = lima().with_site(**change).plan()
+    result = cusco().with_site(**change).plan()
     assert result["refusals"] == []
     assert [fault["where"] for fault in result["deploy_refusals"]] == [where]
     assert result["deploy_refusals"][0]["remedy"].startswith(remedy)
@@ -315,17 +315,17 @@ def test_what_only_a_deployment_minds_is_a_warning_in_the_plan(change, where, re
 
 
 def test_an_unknown_commit_is_a_warning():
-    result = lima().with_site(serving_model_revision="0" * 40).plan()
+    result = cusco().with_site(serving_model_revision="0" * 40).plan()
     assert [fault["where"] for fault in result["warnings"]] == ["serving_model_revision"]
 
 
 def test_another_unknown_name_with_a_known_prefix_is_a_warning():
-    result = lima().with_site(serving_colour="blue", colour="blue").plan()
+    result = cusco().with_site(serving_colour="blue", colour="blue").plan()
     assert [fault["where"] for fault in result["warnings"]] == ["serving_colour"]
 
 
 def test_names_of_role_variables_are_known_and_their_misspellings_refused():
-    sample = lima().with_site(replica_image="x", replica_imgae="x", replica_colour="x")
+    sample = cusco().with_site(replica_image="x", replica_imgae="x", replica_colour="x")
     sample.roles = {"replica": ["replica_image"]}
     result = sample.plan()
     assert [(fault["where"], fault["remedy"]) for fault in result["refusals"]] == [
@@ -336,19 +336,19 @@ def test_names_of_role_variables_are_known_and_their_misspellings_refused():
 
 @pytest.mark.parametrize("name", ["ansible_hosts", "group_names", "inventory_file", "_gpu_mode", "proxy"])
 def test_names_that_are_ansibles_or_strangers_are_not_judged(name):
-    result = lima().with_site(**{name: "x"}).plan()
+    result = cusco().with_site(**{name: "x"}).plan()
     assert (result["refusals"], result["warnings"]) == ([], [])
 
 
 def test_hosts_behind_one_address_differ_by_their_ports():
     ports = {f"gpu-0{n}": {"ansible_host": "10.20.0.9", "ansible_port": 2200 + n} for n in range(1, 9)}
-    assert lima().with_hosts(ports).plan()["refusals"] == []
+    assert cusco().with_hosts(ports).plan()["refusals"] == []
 
 
 @pytest.mark.parametrize("name", sorted(VARIABLES))
 def test_no_site_variable_stands_on_one_host_alone(name):
-    value = lima_in_pairs().hosts["gpu-02"].get(name, 1)
-    sample = lima_in_pairs().with_site(**{name: ABSENT}).with_hosts({"gpu-02": {name: value}})
+    value = cusco_in_pairs().hosts["gpu-02"].get(name, 1)
+    sample = cusco_in_pairs().with_site(**{name: ABSENT}).with_hosts({"gpu-02": {name: value}})
     assert f"gpu-02.{name}" in [fault["where"] for fault in sample.plan()["refusals"]]
 
 
@@ -364,7 +364,7 @@ def test_no_site_variable_stands_on_one_host_alone(name):
     ],
 )
 def test_an_inventory_that_was_not_read_hears_that_alone(hosts, limit, remedy):
-    [fault] = type(lima())(hosts, {"all": list(hosts)}).plan()["refusals"]
+    [fault] = type(cusco())(hosts, {"all": list(hosts)}).plan()["refusals"]
     assert fault["limit"] == limit
     assert remedy in fault["remedy"]
 
@@ -375,4 +375,4 @@ def test_a_misspelt_group_is_one_fault(name):
 
 
 def test_a_group_of_ones_own_beside_the_right_one_is_no_slip():
-    assert lima().with_groups(gpu_nodes_a=["gpu-01"]).plan()["refusals"] == []
+    assert cusco().with_groups(gpu_nodes_a=["gpu-01"]).plan()["refusals"] == []

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import text
 
-from tests.unit.planner.samples import ABSENT, lima
+from tests.unit.planner.samples import ABSENT, cusco
 
 HEX = "f" * 64
 HUB = "https://huggingface.co"
 
 
 def test_a_remedy_leaves_no_pool_without_a_node():
-    result = lima().with_site(serving_profile="multi_node_tp", serving_nodes_per_replica=12).plan()
+    result = cusco().with_site(serving_profile="multi_node_tp", serving_nodes_per_replica=12).plan()
     assert [fault["remedy"] for fault in result["refusals"]] == ["add 4 node(s) to the group"]
 
 
 @pytest.mark.parametrize("value", [0.29, True])
 def test_a_version_that_is_no_text_is_one_fault(value):
-    result = lima().with_site(serving_image=f"a.b/c@sha256:{HEX}", serving_engine_version=value).plan()
+    result = cusco().with_site(serving_image=f"a.b/c@sha256:{HEX}", serving_engine_version=value).plan()
     [fault] = result["refusals"]
     assert (fault["value"], fault["limit"]) == (value, "must be text, so put it in quotes")
 
@@ -28,7 +28,7 @@ def test_a_version_that_is_no_text_is_one_fault(value):
     [(None, "gpu_count: empty; must have a value"), (ABSENT, "gpu_count: missing; must be declared")],
 )
 def test_an_empty_key_is_not_called_missing(value, printed):
-    refusals = lima().with_hosts({"gpu-03": {"gpu_count": value}}).plan()["refusals"]
+    refusals = cusco().with_hosts({"gpu-03": {"gpu_count": value}}).plan()["refusals"]
     assert f"- gpu-03.{printed}. Write gpu_count: 8" in text.refusals(refusals)
 
 
@@ -52,7 +52,7 @@ def test_an_empty_key_is_not_called_missing(value, printed):
     ],
 )
 def test_a_url_that_is_not_the_hubs_address_alone_is_refused(url, limit, remedy):
-    [fault] = lima().with_site(checkpoint_origins=[{"kind": "hub", "url": url}]).plan()["refusals"]
+    [fault] = cusco().with_site(checkpoint_origins=[{"kind": "hub", "url": url}]).plan()["refusals"]
     assert limit in fault["limit"]
     assert fault["remedy"].startswith(remedy)
     assert "word" not in str(fault["value"])
@@ -60,7 +60,7 @@ def test_a_url_that_is_not_the_hubs_address_alone_is_refused(url, limit, remedy)
 
 @pytest.mark.parametrize("url", [HUB, f"{HUB}/", "http://10.0.0.2:8080", "http://[fd00::2]:8080"])
 def test_a_hubs_address_is_taken(url):
-    assert lima().with_site(checkpoint_origins=[{"kind": "hub", "url": url}]).plan()["refusals"] == []
+    assert cusco().with_site(checkpoint_origins=[{"kind": "hub", "url": url}]).plan()["refusals"] == []
 
 
 def test_files_that_share_a_fault_are_named_each():
