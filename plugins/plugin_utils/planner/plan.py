@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import (
     features,
@@ -73,19 +73,28 @@ def plan(
     refusals += network.duplicate_faults({name: nodes.get(name, {}) for name in sorted(ours, key=natural)})
     layout = lay_out(declared, members, groups) if declared.profile else Layout()
     refusals += layout.faults
-    ready: list[Ready] = []
+    ready = _judged(declared, layout, {fault.node for fault in node_faults}, catalogue)
     if declared.complete:
-        refused = {fault.node for fault in node_faults}
-        sound = [replica for replica in layout.replicas if refused.isdisjoint(node.name for node in replica.nodes)]
-        ready = [judge(declared, replica, catalogue) for replica in sound]
-        misfits = list(misfit_faults(declared, ready, catalogue))
-        # Where the sizes are wrong, that says more than that nobody has tried them.
-        refusals += misfits or unknown_faults(declared, sound)
-        refusals += [*pairing.faults(declared, ready), *features.place_faults(declared, sound)]
-        refusals += gates.faults(declared, _gates(declared, ready), "refuse")
+        refusals += _replica_faults(declared, ready, catalogue)
     if refusals:
         return _refused(declared, refusals, warnings)
     return _render(declared, layout, ready, warnings)
+
+
+def _judged(site: Site, layout: Layout, refused: set[str], catalogue: Catalogue) -> list[Ready]:
+    """The replicas of which no node is refused, with all that their engines are given."""
+    sound = [row for row in layout.replicas if refused.isdisjoint(node.name for node in row.nodes)]
+    return [judge(site, replica, catalogue) for replica in sound] if site.complete else []
+
+
+def _replica_faults(site: Site, ready: Sequence[Ready], catalogue: Catalogue) -> Iterator[Fault]:
+    """What only shows once sound nodes stand in replicas."""
+    replicas = [row.replica for row in ready]
+    # Where the sizes are wrong, that says more than that nobody has tried them.
+    yield from list(misfit_faults(site, ready, catalogue)) or unknown_faults(site, replicas)
+    yield from pairing.faults(site, ready)
+    yield from features.place_faults(site, replicas)
+    yield from gates.faults(site, _gates(site, ready), "refuse")
 
 
 def _gates(site: Site, ready: Sequence[Ready]) -> list[gates.Found]:
