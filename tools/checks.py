@@ -21,6 +21,7 @@ STEPS = {
     "yamllint": "yamllint --strict .",
     "measure": "python -m tools.measure",
     "argument specs": "python -m tools.argument_specs --check",
+    "documents": "python -m tools.docs --check",
     "changelog": "antsibull-changelog lint",
     "ansible-lint": "ansible-lint --nocolor --format=pep8 -q",
     "units": "pytest tests/unit",

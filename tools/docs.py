@@ -1,0 +1,366 @@
+"""Write what the documents show of the catalogue and of plans, between two marker comments each.
+
+    python -m tools.docs          # write
+    python -m tools.docs --check  # print what would change, and fail if anything would
+
+A part of a document begins with `<!-- written by tools/docs.py: NAME ARGUMENTS -->` and ends with `<!-- end -->`;
+PARTS has the names. Every figure comes from a plan of one replica for each pool, with addresses made up.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / ".collections"))
+
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import catalogue, drawing, text
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Entry
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.conditions import holds
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.plan import plan
+
+ROOT = Path(__file__).resolve().parent.parent
+BEGIN = re.compile(r"<!-- written by tools/docs\.py: (?P<words>[^>]+) -->\n")
+END = "<!-- end -->"
+VERSION = "0.32.0"  # of vLLM, whose code the catalogue's settings were checked against
+IMAGE = "registry.example/vllm@sha256:..."
+# Keys of a `when` by which a gate belongs to some layouts and not to others.
+SHAPE = {"profile", "pool", "spans_nodes", "experts", "data_parallel"}
+ACTIONS = {
+    "refuse": "refuses",
+    "prove": "`serve.yml` waits for a proof",
+    "warn": "warns",
+    "work_around": "works around it",
+}
+
+
+@cache
+def known() -> catalogue.Catalogue:
+    return catalogue.load()
+
+
+@cache
+def sample(profile: str, hardware: str) -> dict:
+    """The plan of one replica for each pool, on as many nodes as the hardware's row says; no gate refuses it."""
+    gates = known().entries["faults"].values()
+    machine, model = known().find("hardware", hardware), known().find("models", "kimi-k3")
+    site = {
+        "site_name": "example",
+        "serving_profile": profile,
+        "serving_model": model.name,
+        "serving_model_revision": model["commits"][0]["commit"],
+        "serving_image": f"registry.example/vllm@sha256:{'0' * 64}",
+        "serving_engine_version": VERSION,
+        "serving_features": ["tool_calling", "reasoning"],
+        "fabric_kind": "nvlink" if machine.get("nvlink_domain_gpus") else "roce",
+        "checkpoint_path": "/srv/models",
+        "checkpoint_origins": [{"kind": "hub", "url": "https://huggingface.co"}],
+        "serving_gate_overrides": {gate.name: "shown" for gate in gates if gate["action"] == "refuse"},
+        "licence_accepted_by": "example",
+    }
+    node = {"fabric_interface": "bond0", "gpu_model": hardware, "gpu_count": machine["gpus_per_node"]}
+    node |= {"rdma_devices": ["mlx5_0", "mlx5_1"], "gid_index": 3}
+    nodes, groups = {"service-01": {}}, {"service_hosts": ["service-01"], "gpu_nodes": []}
+    for pool, layout in machine["layouts"][profile].items():
+        group = known().find("profiles", profile)["pools"][pool]["group"]
+        names = [f"gpu-{len(nodes) + n:02d}" for n in range(layout["nodes"])]
+        nodes |= {name: {**node, "fabric_address": f"10.0.0.{int(name[4:])}"} for name in names}
+        for member in {"gpu_nodes", group}:
+            groups[member] = [*groups.get(member, []), *names]
+    return plan(site, nodes, groups, known())
+
+
+def engines(profile: str, hardware: str) -> dict[str, list[dict]]:
+    """{replica: its engines in order of rank}; a plan that is refused cannot be shown, so it stops here."""
+    found = sample(profile, hardware)
+    if found["refusals"]:
+        raise ValueError(f"{profile} on {hardware} is refused: {found['refusals']}")
+    by_name = {engine["name"]: engine for node in found["nodes"].values() for engine in node["engines"]}
+    return {replica["name"]: [by_name[name] for name in replica["engines"]] for replica in found["replicas"]}
+
+
+def machines(profile: str) -> list[str]:
+    """Hardware with a layout of this profile and memory to count."""
+    rows = known().entries["hardware"].values()
+    return [row.name for row in rows if profile in row["layouts"] and row.get("gpu_memory_gib")]
+
+
+def picture(profile: str, hardware: str) -> Iterator[str]:
+    """A box for each pool's replica: which ranks each node holds, and what it listens on."""
+    yield "```"
+    members = engines(profile, hardware)
+    for replica in sample(profile, hardware)["replicas"]:
+        rows = [("node", "rank", "GPUs are ranks", "listens on")]
+        for engine in members[replica["name"]]:
+            ports = ", ".join(f"{name} {_span(port)}" for name, port in engine["ports"].items())
+            rows.append((engine["node"], str(engine["rank"]), _share(engine), ports or "-"))
+        lines = _columns(rows)
+        title = f" {replica['name']}: {replica['parallel']} on {_nodes(replica)} of {hardware} "
+        foot = f" {drawing.endpoints(replica['endpoints'])} "
+        width = max(map(len, [*lines, title, foot])) + 2
+        yield f"┌{title:─<{width}}┐"
+        yield from (f"│ {line:<{width - 2}} │" for line in lines)
+        yield f"└{foot:─>{width}}┘"
+    yield "```"
+
+
+def _nodes(replica: Mapping) -> str:
+    count = len(replica["nodes"])
+    return f"{count} node{'s' * (count > 1)}"
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _span(numbers: int | Sequence[int]) -> str:
+    """5, or 5-8 for a list that runs from one to the other."""
+    first, last = (numbers, numbers) if isinstance(numbers, int) else (numbers[0], numbers[-1])
+    return f"{first}" if first == last else f"{first}-{last}"
+
+
+def _share(engine: Mapping) -> str:
+    """Which part of its replica an engine's GPUs are."""
+    argv, gpus, rank = engine["argv"], engine["hardware"]["gpus"], engine["rank"]
+    size = {name: int(argv[argv.index(flag) + 1]) if flag in argv else 1 for name, flag in SIZES.items()}
+    if size["data"] > 1:
+        first, each = rank * size["local"], size["tensor"]
+        ranks = _span(range(first, first + size["local"]))
+        return f"data {ranks} of {size['data']}, each on {each} GPU{'s' * (each > 1)}"
+    if size["pipeline"] > 1:
+        stage = rank * gpus // size["tensor"]
+        return f"stage {stage} of {size['pipeline']}, on {size['tensor']} GPUs"
+    return f"tensor {_span(range(rank * gpus, rank * gpus + gpus))} of {size['tensor']}"
+
+
+SIZES = {
+    "tensor": "--tensor-parallel-size",
+    "pipeline": "--pipeline-parallel-size",
+    "data": "--data-parallel-size",
+    "local": "--data-parallel-size-local",
+}
+
+
+def hardware_table(profile: str) -> Iterator[str]:
+    """What one replica is on each hardware that is known to serve so."""
+    yield "| hardware | nodes | sizes | weights per GPU | left for KV | tokens of KV | longest request |"
+    yield "|---|---|---|---|---|---|---|"
+    for name in machines(profile):
+        engines(profile, name)
+        refused = [gate["id"] for gate in sample(profile, name)["gates"] if gate["action"] == "refuse"]
+        for replica in sample(profile, name)["replicas"]:
+            memory = replica["memory"]
+            pool = "" if replica["pool"] == "unified" else f" {replica['pool']}"
+            most = "at most " if memory["kv_at_most"] else ""
+            cells = (
+                f"{name}{pool}{f' (refused: {_any(refused)})' if refused else ''}",
+                str(len(replica["nodes"])),
+                replica["parallel"],
+                f"{memory['weights_gib']:.1f} of {memory['usable_gib']:g} GiB",
+                f"{most}{memory['kv_gib']:.1f} GiB",
+                f"{most}{memory['kv_tokens']:,}",
+                f"{memory['max_model_len']:,}",
+            )
+            yield _row(cells)
+
+
+def commands(profile: str, hardware: str) -> Iterator[str]:
+    """The head's command line of each pool, and what the last worker has otherwise."""
+    for members in engines(profile, hardware).values():
+        head, *workers = members
+        yield from ("```", text.command(head, IMAGE), "```", "")
+        if workers:
+            yield f"`{workers[-1]['node']}`, the last of its workers, has the same except:"
+            yield from ("", "```", *_differences(head, workers[-1]), "```", "")
+
+
+def _differences(head: Mapping, worker: Mapping) -> Iterator[str]:
+    """One line for each flag or variable that differs."""
+    here, there = _words(head), _words(worker)
+    for name in sorted(here.keys() | there.keys()):
+        if here.get(name) != there.get(name):
+            yield there.get(name, f"without {name}")
+
+
+def _words(engine: Mapping) -> dict[str, str]:
+    """{flag or variable: as it is written}."""
+    flags: dict[str, str] = {}
+    for word in engine["argv"][1:]:
+        if word.startswith("--"):
+            flags[word] = name = word
+        else:
+            flags[name] = f"{name} {word}"
+    return flags | {name: f"{name}={value}" for name, value in engine["env"].items()}
+
+
+def memory() -> Iterator[str]:
+    """A bar for each hardware, profile and pool."""
+    signs = ", ".join(f"{sign} {name}" for sign, name in drawing.PARTS)
+    yield from (f"One GPU, from empty to full: {signs}. Figures are GiB; ≤ where nobody measured the workspace.", "")
+    yield "```"
+    for machine in known().entries["hardware"].values():
+        if not machine.get("gpu_memory_gib"):
+            continue
+        rows = []
+        for profile in known().names("profiles"):
+            if profile in machine["layouts"]:
+                engines(profile, machine.name)
+                rows += [_bar(profile, replica) for replica in sample(profile, machine.name)["replicas"]]
+        yield f"{machine.name}: {machine['gpus_per_node']} GPUs a node, {machine['gpu_memory_gib']:g} GiB each"
+        yield from (f"  {line}" for line in _columns(rows))
+    yield "```"
+
+
+def _bar(profile: str, replica: Mapping) -> tuple[str, ...]:
+    counted = replica["memory"]
+    pool = "" if replica["pool"] == "unified" else f" {replica['pool']}"
+    kv = f"KV {'≤' * counted['kv_at_most']}{counted['kv_gib']:.0f}"
+    return f"{profile}{pool}", _nodes(replica), replica["parallel"], f"▕{drawing.bar(counted)}▏", kv
+
+
+def gate_table(profile: str = "") -> Iterator[str]:
+    """All gates, or those that some layout of a profile meets and not every other one does."""
+    gates = [gate for gate in known().entries["faults"].values() if not profile or _meets(gate, profile)]
+    if not gates:
+        yield "None."
+        return
+    yield "| gate | what happens | where it holds | the plan | read on |"
+    yield "|---|---|---|---|---|"
+    for gate in sorted(gates, key=lambda gate: (list(ACTIONS).index(gate["action"]), gate.name)):
+        proof = f" ({gate['proof']})" if gate.get("proof") else ""
+        done = f"{ACTIONS[gate['action']]}{proof}: {gate['remedy']}"
+        yield _row((f"[{gate.name}]({gate['thread']})", gate["summary"], where(gate), done, gate["date"]))
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _meets(gate: Entry, profile: str) -> bool:
+    """Whether a gate is about a layout that this profile has on some hardware, whatever the site chooses beside it."""
+    wanted = gate.get("when") or {}
+    if SHAPE.isdisjoint(wanted):
+        return False
+    return any(holds(facts, {key: wanted[key] for key in wanted if key in facts}) for facts in _facts(profile))
+
+
+def _facts(profile: str) -> Iterator[dict]:
+    """What a `when` may ask of each pool's layout on each hardware; fabric, version and features are the site's."""
+    for name in machines(profile):
+        machine = known().find("hardware", name)
+        for replica in sample(profile, name)["replicas"]:
+            sizes = replica["parallel"]
+            yield {
+                "profile": profile,
+                "pool": replica["pool"],
+                "spans_nodes": len(replica["nodes"]) > 1,
+                "experts": "E" in sizes,
+                "data_parallel": "DP" in sizes or "DEP" in sizes,
+                "hardware": name,
+                "accelerator": machine["accelerator"],
+                "generation": machine["generation"],
+            }
+
+
+PHRASES = {
+    "spans_nodes": ("replicas on one node", "replicas over several nodes"),
+    "serves": ("engines without an HTTP port", "engines with an HTTP port"),
+    "experts": ("without expert parallelism", "with expert parallelism"),
+    "data_parallel": ("without data parallelism", "with data parallelism"),
+}
+
+
+def where(gate: Entry) -> str:
+    """A gate's `when` and `given` in words."""
+    words = []
+    for key, wanted in (gate.get("when") or {}).items():
+        if key in PHRASES:
+            words.append(PHRASES[key][wanted])
+        elif key == "version":
+            words.append("vLLM " + " ".join(f"{bound} {version}" for bound, version in wanted.items()))
+        else:
+            words.append(f"{key} {_any(wanted)}")
+    for name, wanted in (gate.get("given") or {}).items():
+        words.append(_given(name, wanted))
+    return "; ".join(words)
+
+
+def _given(name: str, wanted: object) -> str:
+    if wanted is None:
+        return f"without `{name}`"
+    if isinstance(wanted, dict):
+        return f"`{name}` above {wanted['above']:,}"
+    return f"with `{name}`" if wanted is True else f"`{name}` {_any(wanted)}"
+
+
+def _any(wanted: object) -> str:
+    return " or ".join(map(str, wanted)) if isinstance(wanted, list) else str(wanted)
+
+
+def features() -> Iterator[str]:
+    yield "| feature | what it gives | only for | not with |"
+    yield "|---|---|---|---|"
+    for feature in known().entries["features"].values():
+        only = "; ".join(f"{key} {_any(wanted)}" for key, wanted in (feature.get("only") or {}).items())
+        yield _row((f"`{feature.name}`", feature["summary"], only, ", ".join(feature.get("excludes") or ())))
+
+
+PARTS = {
+    "picture": picture,
+    "hardware": hardware_table,
+    "commands": commands,
+    "gates": gate_table,
+    "memory": memory,
+    "features": features,
+}
+
+
+def document(current: str, name: str) -> str:
+    """A document with each of its parts up to date."""
+    parts, place = [], 0
+    for begin in BEGIN.finditer(current):
+        part, *arguments = begin["words"].split()
+        end = current.find(END, begin.end())
+        if end < 0 or part not in PARTS:
+            raise ValueError(f"{name}: {begin[0].strip()} needs {END} after it and one of {', '.join(PARTS)} in it")
+        lines = "\n".join(PARTS[part](*arguments)).strip("\n")
+        parts.append(f"{current[place : begin.end()]}\n{lines}\n\n")
+        place = end
+    return "".join([*parts, current[place:]])
+
+
+def wanted(root: Path) -> dict[Path, str]:
+    """Every document below root that has parts, with the text that it should hold."""
+    pages = [root / "README.md", *sorted(root.glob("docs/**/*.md"))]
+    texts = {page: page.read_text(encoding="utf-8") for page in pages if page.exists()}
+    return {page: document(old, str(page.relative_to(root))) for page, old in texts.items() if BEGIN.search(old)}
+
+
+def difference(root: Path) -> str:
+    """What writing would change, as a unified diff."""
+    parts = []
+    for page, new in wanted(root).items():
+        name, old = str(page.relative_to(root)), page.read_text(encoding="utf-8")
+        lines = [each.splitlines(keepends=True) for each in (old, new)]
+        parts += difflib.unified_diff(*lines, name, f"{name} (from the catalogue)")
+    return "".join(parts)
+
+
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    """Write the documents, or with --check only compare them; return 1 if they differ."""
+    if "--check" in arguments:
+        found = difference(root)
+        print(found, end="")
+        return int(bool(found))
+    for page, new in wanted(root).items():
+        page.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
