@@ -10,7 +10,13 @@ from dataclasses import replace
 
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import gates, memory, sharding
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Catalogue
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.layout import NODES, Replica, replica, usual
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.layout import (
+    NODES,
+    Replica,
+    nvlink_faults,
+    replica,
+    usual,
+)
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.nodes import Node
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.parallel import problem
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.site import Site
@@ -47,8 +53,17 @@ def _fitting(site: Site, pool: str, members: Sequence[Node], catalogue: Catalogu
                 warnings, tokens = found
                 proven = size < usual(other, pool, hardware)["nodes"]
                 count = len(members) // size
-                words = f"serving_profile: {name} with {NODES}: {size} ({candidate.parallel}{_tokens(tokens)})"
+                told = f"{candidate.parallel}{_tokens(tokens)}"
+                words = f"serving_profile: {name} with {NODES}: {_nodes(site, pool, size)} ({told})"
                 yield warnings + proven, len(members) % size, -tokens * count, name, words
+
+
+def _nodes(site: Site, pool: str, size: int) -> str:
+    """What to write for NODES, so that another pool keeps its own number."""
+    if pool == "unified":
+        return str(size)
+    given = site[NODES] if isinstance(site[NODES], dict) else {}
+    return f"{{{', '.join(f'{name}: {number}' for name, number in {**given, pool: size}.items())}}}"
 
 
 def _tokens(tokens: int) -> str:
@@ -61,7 +76,8 @@ def _passes(site: Site, candidate: Replica, catalogue: Catalogue) -> tuple[int, 
         return None
     arguments, held = gates.judge(site, candidate.engines()[0], catalogue)
     counted = memory.count(site, candidate, arguments)
-    wrong = any(sharding.faults(site, candidate, arguments, "")) or any(gate["action"] == "refuse" for gate in held)
+    wrong = any(sharding.faults(site, candidate, arguments, "")) or any(nvlink_faults(site, candidate))
+    wrong = wrong or any(gate["action"] == "refuse" for gate in held)
     if wrong or (counted and any(memory.faults(candidate, counted, arguments, ""))):
         return None
     return sum(gate["action"] == "warn" for gate in held), counted.tokens if counted else 0

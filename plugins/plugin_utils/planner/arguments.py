@@ -27,6 +27,7 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.site imp
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.site import Site
 
 OVERRIDES = "serving_overrides"
+LENGTH = "--max-model-len"
 READY = "VLLM_ENGINE_READY_TIMEOUT_S"
 READ_RATE = "checkpoint_read_mb_per_second"
 
@@ -70,6 +71,13 @@ class Arguments:
         """The text of a flag, in this very spelling, or of env:NAME; "" for a bare flag, None where it is not set."""
         setting = self.settings.get(slot(name))
         return setting.value if setting and setting.spelling == name else None
+
+    def number(self, name: str) -> float | None:
+        """The number that a flag holds; None where it is not set or holds none, such as auto."""
+        try:
+            return float(self.value(name) or "")
+        except ValueError:
+            return None
 
     def flags(self) -> list[str]:
         """--flag value --bare-flag ..., sorted by flag."""

@@ -119,37 +119,56 @@ class Layout:
     def warnings(self) -> Iterator[Fault]:
         for group, nodes in self.spare.items():
             names = several([node.name for node in nodes])
-            size = next(len(replica.nodes) for replica in self.replicas if replica.shape["group"] == group)
-            limit = f"{len(nodes)} of {group} do not fill a replica of {size} and stay spare"
-            yield Fault(NODES, names, limit, "nothing to do, or give a replica another size")
+            size = next((len(row.nodes) for row in self.replicas if row.shape["group"] == group), None)
+            if size:
+                limit = f"{len(nodes)} of {group} do not fill a replica of {size} and stay spare"
+                yield Fault(NODES, names, limit, "nothing to do, or give a replica another size")
+            else:
+                yield Fault(group, names, "these are in no pool and stay spare", "put them into the group of a pool")
 
 
 def lay_out(site: Site, nodes: Mapping[str, Node], groups: Mapping[str, list]) -> Layout:
-    """Every pool of the profile cut into replicas, nodes in natural order."""
+    """Every pool of the profile cut into replicas, nodes in natural order; other nodes of gpu_nodes are spare."""
     layout = Layout()
-    for pool, shape in site.profile["pools"].items():
-        members = [nodes[name] for name in sorted(groups.get(shape["group"], []), key=natural)]
+    pools = {shape["group"]: pool for pool, shape in site.profile["pools"].items()}
+    for group, pool in pools.items():
+        members = [nodes[name] for name in sorted(groups.get(group, []), key=natural)]
         if members and all(node.hardware and node["gpu_count"] for node in members):
             _cut(site, pool, members, layout)
-    for replica in layout.replicas:
-        layout.faults += _pairing_faults(site, replica)
+    pooled = {name for group in pools for name in groups.get(group, [])}
+    idle = [nodes[name] for name in sorted({*groups.get("gpu_nodes", [])} - pooled, key=natural)]
+    layout.spare |= {"gpu_nodes": idle} if idle else {}
+    for row in layout.replicas:
+        layout.faults += [*_pairing_faults(site, row), *_division_faults(site, row)]
     return layout
 
 
 def _cut(site: Site, pool: str, members: Sequence[Node], layout: Layout) -> None:
+    """Adds the replicas of one pool, its nodes left over, or why there can be none."""
     shape, hardware = site.profile["pools"][pool], members[0].hardware
     size = site.of_pool(NODES, pool) or usual(site, pool, hardware)["nodes"]
-    wrong = list(_size_faults(site, shape, size, len(members)))
-    if not wrong:
-        whole = len(members) - len(members) % size
-        chunks = [tuple(members[start : start + size]) for start in range(0, whole, size)]
-        layout.replicas += [replica(site, pool, f"{pool}-{n}", chunk) for n, chunk in enumerate(chunks)]
-        trouble = problem(shape["parallel"], layout.replicas[-1].parallel, members[0]["gpu_count"])
-        if trouble:
-            wrong = [Fault(TENSOR, site.of_pool(TENSOR, pool), trouble, "leave it out, or write another size")]
-    if members[whole:] if not wrong else ():
-        layout.spare[shape["group"]] = list(members[whole:])
+    chunks, spare = [], []
+    for near in _neighbours(site, members):
+        whole = len(near) - len(near) % size
+        chunks += [tuple(near[start : start + size]) for start in range(0, whole, size)]
+        spare += near[whole:]
+    wrong = list(_size_faults(site, shape, size, members, bool(chunks)))
     layout.faults += wrong
+    if not wrong:
+        layout.replicas += [replica(site, pool, f"{pool}-{n}", chunk) for n, chunk in enumerate(chunks)]
+        layout.spare |= {shape["group"]: spare} if spare else {}
+
+
+def _neighbours(site: Site, members: Sequence[Node]) -> list[list[Node]]:
+    """The nodes that may share a replica: over NVLink those of one domain, else all."""
+    domains: dict[object, list[Node]] = {}
+    for node in members:
+        domains.setdefault(node["nvlink_domain"] if over_nvlink(site) else None, []).append(node)
+    return list(domains.values())
+
+
+def over_nvlink(site: Site) -> bool:
+    return bool(site.fabric and site.fabric.name == "nvlink")
 
 
 def usual(site: Site, pool: str, hardware: Entry) -> Mapping:
@@ -165,15 +184,29 @@ def replica(site: Site, pool: str, name: str, nodes: tuple[Node, ...]) -> Replic
     return Replica(name, pool, nodes, shape, divide(shape["parallel"], tensor, len(nodes), head["gpu_count"]))
 
 
-def _size_faults(site: Site, shape: Mapping, size: int, available: int) -> Iterator[Fault]:
-    allowed, name = shape["nodes_per_replica"], site.profile.name
+def _size_faults(site: Site, shape: Mapping, size: int, members: Sequence[Node], fits: bool) -> Iterator[Fault]:
+    """A number of nodes that the profile does not have, or more than there are; `fits`: some replica came out."""
+    allowed, name, group, available = shape["nodes_per_replica"], site.profile.name, shape["group"], len(members)
     if not allowed["minimum"] <= size <= allowed.get("maximum", size):
         bounds = f"{allowed['minimum']}" if allowed.get("maximum") else f"at least {allowed['minimum']}"
         remedy = "correct it, add nodes to the group, or choose another serving_profile"
         yield Fault(NODES, size, f"a replica of {name} has {bounds} node(s)", remedy)
     elif available < size:
-        limit = f"{shape['group']} has {available} node(s), less than one replica of {size}"
+        limit = f"{group} has {available} node(s), less than one replica of {size}"
         yield Fault(NODES, size, limit, f"add {size - available} node(s) to the group, or choose another layout")
+    elif not fits:
+        domains = _neighbours(site, members)
+        found = ", ".join(f"{near[0]['nvlink_domain'] or 'none named'} {len(near)}" for near in domains)
+        limit = f"over NVLink the {size} nodes of a replica share one domain; nodes by domain: {found}"
+        remedy = f"correct it, give a replica {max(map(len, domains))} nodes, or write the network between the racks"
+        yield Fault("nvlink_domain", found, limit, f"{remedy} as fabric_kind")
+
+
+def _division_faults(site: Site, row: Replica) -> Iterator[Fault]:
+    """GPUs of a replica that its tensor-parallel size does not divide; an impossible size is said once for a site."""
+    trouble = problem(row.shape["parallel"], row.parallel, row.head["gpu_count"])
+    if trouble:
+        yield Fault(TENSOR, row.parallel.tensor, trouble, "leave it out, or write another size")
 
 
 def unknown_faults(site: Site, replicas: Sequence[Replica]) -> Iterator[Fault]:
@@ -206,20 +239,13 @@ def _pairing_faults(site: Site, replica: Replica) -> Iterator[Fault]:
                 limit = f"all nodes of {replica.name} must be like its head {head.name}"
                 remedy = f"write {head[variable]}, or put the node into another replica"
                 yield Fault(variable, node[variable], limit, remedy, node.name)
-    if site.fabric and site.fabric.name == "nvlink" and len(replica.nodes) > 1:
-        yield from _nvlink_faults(replica)
+    yield from nvlink_faults(site, replica)
 
 
-def _nvlink_faults(replica: Replica) -> Iterator[Fault]:
+def nvlink_faults(site: Site, replica: Replica) -> Iterator[Fault]:
     """NVLink joins the GPUs of one domain, and most machines are a domain of their own."""
-    reach, head = replica.hardware.get("nvlink_domain_gpus") or replica.head["gpu_count"], replica.head
-    if replica.gpus > reach:
+    reach = replica.hardware.get("nvlink_domain_gpus") or replica.head["gpu_count"]
+    if over_nvlink(site) and len(replica.nodes) > 1 and replica.gpus > reach:
         limit = f"NVLink of {replica.hardware.name} joins {reach} GPUs, and {replica.name} has {replica.gpus}"
-        yield Fault(
-            "fabric_kind", "nvlink", limit, "write the network between the nodes, or give a replica fewer nodes"
-        )
-    for node in replica.nodes:
-        if node["nvlink_domain"] != head["nvlink_domain"]:
-            limit = f"all nodes of {replica.name} must share the NVLink domain of {head.name}, {head['nvlink_domain']}"
-            remedy = "put nodes of one domain side by side in the group, or correct it"
-            yield Fault("nvlink_domain", node["nvlink_domain"], limit, remedy, node.name)
+        remedy = "write the network between the nodes, or give a replica fewer nodes"
+        yield Fault("fabric_kind", "nvlink", limit, remedy)

@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.arguments import Arguments
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.arguments import LENGTH, Arguments
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.layout import Replica
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.site import Site
 
 GIB = 2**30
+AUTO = ("auto", "-1")  # vLLM takes the longest request that fits
 UTILIZATION = "--gpu-memory-utilization"
-LENGTH = "--max-model-len"
 REQUESTS = "--max-num-seqs"
+DEFAULT_UTILIZATION = 0.92  # vLLM 0.32.0
+DEFAULT_REQUESTS = 1024  # vLLM 0.32.0, on GPUs of 70 GiB or more
 # Bytes of one number in the KV cache; auto is the model's own bfloat16.
 KV_BYTES = {"auto": 2, "bfloat16": 2, "float16": 2, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "fp8_inc": 1}
 
@@ -31,6 +33,7 @@ class Memory:
     workspace: float | None  # activations, graphs and buffers
     kv: float
     state: float  # of one request, whatever its length
+    block: float  # of the KV cache's unit; vLLM makes the state of as many layers fit as have KV
     kv_token_bytes: float
     length: int  # longest request, tokens
 
@@ -72,23 +75,27 @@ def count(site: Site, replica: Replica, arguments: Arguments) -> Memory | None:
     )
     if not usable or not composition or "kv_width" not in shapes:
         return None
-    utilization = float(arguments.value(UTILIZATION) or 0.9)
+    utilization = arguments.number(UTILIZATION) or DEFAULT_UTILIZATION
     weights = _weights(site, replica, arguments)
     workspace, parallel = replica.hardware.get("workspace_gib"), replica.parallel
     share = 1 + sum(feature.get("kv_overhead") or 0 for feature in site.features)
-    context = int(arguments.value("--decode-context-parallel-size") or 1)
+    context = int(arguments.number("--decode-context-parallel-size") or 1)
     number = KV_BYTES.get(arguments.value("--kv-cache-dtype") or "auto", 2)
     layers = -(-shapes["kv_layers"] // parallel.pipeline)
-    return Memory(
+    state = shapes["state_bytes"] / parallel.tensor / parallel.pipeline / GIB
+    found = Memory(
         usable=usable,
         utilization=utilization,
         weights=weights,
         workspace=workspace,
         kv=usable * utilization - sum(weights.values()) - (workspace or 0),
-        state=shapes["state_bytes"] / parallel.tensor / parallel.pipeline / GIB,
+        state=state,
+        block=state * shapes["kv_layers"] / (shapes["layers"] - shapes["kv_layers"]),
         kv_token_bytes=layers * shapes["kv_width"] * number * share / context,
-        length=int(arguments.value(LENGTH) or shapes["max_model_len"]),
+        length=int(arguments.number(LENGTH) or shapes["max_model_len"]),
     )
+    fits = min(found.tokens, shapes["max_model_len"])
+    return replace(found, length=fits) if arguments.value(LENGTH) in AUTO and fits else found
 
 
 def _weights(site: Site, replica: Replica, arguments: Arguments) -> dict[str, float]:
@@ -146,11 +153,19 @@ def faults(replica: Replica, memory: Memory, arguments: Arguments, others: str) 
             f"write serving_max_model_len: {memory.tokens // 1024 * 1024} or less; " if memory.tokens >= 1024 else ""
         )
         yield Fault("serving_max_model_len", memory.length, limit, f"{shorter}{others}")
-    asked = int(arguments.value(REQUESTS) or 0)
-    if asked * memory.state > memory.kv:
+    yield from _request_faults(memory, arguments.number(REQUESTS), left)
+
+
+def _request_faults(memory: Memory, asked: float | None, left: str) -> Iterator[Fault]:
+    """More requests at once than there is room for: vLLM stops at that after the weights are loaded."""
+    where, most = f"serving_overrides.flags.{REQUESTS}", int(memory.kv / memory.state)
+    if most and asked and asked * memory.state > memory.kv:
         limit = f"each request keeps {memory.state * 1024:.1f} MiB of state per GPU; {left}"
-        remedy = f"write {int(memory.kv / memory.state)} or less"
-        yield Fault(f"serving_overrides.flags.{REQUESTS}", asked, limit, remedy)
+        yield Fault(where, int(asked), limit, f"write {most} or less")
+    elif most and not asked and DEFAULT_REQUESTS * memory.block > memory.kv:
+        blocks, size = int(memory.kv / memory.block), memory.block * 1024
+        limit = f"vLLM's own {DEFAULT_REQUESTS} need as many blocks of {size:.1f} MiB per GPU; {left} for {blocks}"
+        yield Fault(where, None, limit, f"write {most} or less")
 
 
 def _parts(memory: Memory) -> str:

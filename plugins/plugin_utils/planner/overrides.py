@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.arguments import OVERRIDES, READY, slot
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.arguments import LENGTH, OVERRIDES, READY, slot
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Entry, placeholders
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.conditions import within
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault
@@ -17,6 +18,12 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.site imp
 FLAG = re.compile(r"--[a-z][a-z0-9]*(-[a-z0-9]+)*(\.[\w.-]+)?")
 NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 SECRET = re.compile(r"(^|[-_])(token|secret|password|api-key|api_key)s?($|[-_])", re.IGNORECASE)
+# moonshotai/Kimi-K3, where an absolute path was meant.
+REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+# Flags that memory is counted with, or that a gate compares.
+COUNTED = frozenset({
+    LENGTH, "--gpu-memory-utilization", "--max-num-seqs", "--max-num-batched-tokens", "--decode-context-parallel-size",
+})  # fmt: skip
 LAYOUT = re.compile(r"--(no-)?(tensor-parallel|pipeline-parallel|data-parallel|enable-expert-parallel)")
 
 
@@ -29,14 +36,28 @@ def override_faults(site: Site) -> Iterator[Fault]:
         if not isinstance(overrides.get(key) or {}, dict):
             yield Fault(f"{OVERRIDES}.{key}", overrides[key], "must be a mapping", "write {} for none")
         else:
-            judge = _flag_faults if key == "flags" else _env_faults
             for name, value in (overrides.get(key) or {}).items():
-                yield from judge(f"{OVERRIDES}.{key}.{name}", name, value)
-                yield from _reserved(site, f"{OVERRIDES}.{key}.{name}", name)
-                yield from _gone(site, f"{OVERRIDES}.{key}.{name}", name)
-                if SECRET.search(str(name)):
-                    limit = "a plan is printed and kept, so it holds no secret"
-                    yield Fault(f"{OVERRIDES}.{key}.{name}", None, limit, "leave it out; the gateway checks keys")
+                yield from _entry_faults(site, key, name, value)
+
+
+def without_wrong_ones(site: Site) -> Site:
+    """The site with those overrides alone that no fault was found in, so that the rest of it can be judged."""
+    kept = {}
+    for key in ("flags", "env"):
+        given = site[OVERRIDES].get(key)
+        rows = given.items() if isinstance(given, dict) else ()
+        kept[key] = {name: value for name, value in rows if not any(_entry_faults(site, key, name, value))}
+    return replace(site, values={**site.values, OVERRIDES: kept})
+
+
+def _entry_faults(site: Site, key: str, name: object, value: object) -> Iterator[Fault]:
+    where = f"{OVERRIDES}.{key}.{name}"
+    yield from (_flag_faults if key == "flags" else _env_faults)(where, name, value)
+    yield from _reserved(site, where, name)
+    yield from _gone(site, where, name)
+    if SECRET.search(str(name)):
+        limit = "a plan is printed and kept, so it holds no secret"
+        yield Fault(where, None, limit, "leave it out; the gateway checks keys")
 
 
 def _flag_faults(where: str, name: object, value: object) -> Iterator[Fault]:
@@ -44,6 +65,27 @@ def _flag_faults(where: str, name: object, value: object) -> Iterator[Fault]:
         yield Fault(where, name, "a flag is written --like-this, in its long form", "see `vllm serve --help=all`")
     if value is False or value == "":
         yield Fault(where, value, "true is a bare flag, null takes one away", "write null, or true with --no-...")
+    if name in COUNTED and value is not None and not _is_number(value) and (name, value) != (LENGTH, "auto"):
+        yield Fault(where, value, "the plan counts with it, so it must be a number", "write it in digits, such as 8192")
+    for repo in sorted(filter(REPO.fullmatch, _texts(value))):
+        limit = "an engine never calls out, so the name of a repository leads nowhere"
+        yield Fault(where, repo, limit, "bring it to the nodes and write its absolute path")
+
+
+def _is_number(value: object) -> bool:
+    try:
+        return not isinstance(value, bool) and float(str(value)) > 0
+    except ValueError:
+        return False
+
+
+def _texts(value: object) -> set[str]:
+    """Every text in a flag's value, the names of an object's keys apart."""
+    if isinstance(value, dict):
+        return set().union(*map(_texts, value.values()))
+    if isinstance(value, list):
+        return set().union(*map(_texts, value))
+    return {value} if isinstance(value, str) else set()
 
 
 def _env_faults(where: str, name: object, value: object) -> Iterator[Fault]:

@@ -63,13 +63,14 @@ def plan(
     if unread:
         return _refused(declared, [unread], [])
     refusals = [*faults, *catalogue.faults, *refusals, *site_faults, *overrides.override_faults(declared)]
+    declared = overrides.without_wrong_ones(declared)
     refusals += [*gates.override_faults(declared, catalogue), *features.exclusion_faults(declared)]
     required = _required_groups(declared)
     refusals += [*group_faults(groups, required), *pairing.group_faults(declared, groups)]
-    names = {name for group in required if group != "service_hosts" for name in groups.get(group, [])}
+    names = {name for group in {*required, "gpu_nodes"} - {"service_hosts"} for name in groups.get(group, [])}
     members, node_faults = read_nodes(sorted(names), nodes, declared.image, catalogue)
     refusals += node_faults
-    ours = {name for group in (*required, "spare_nodes") for name in groups.get(group, [])}
+    ours = {name for group in (*required, "gpu_nodes", "spare_nodes") for name in groups.get(group, [])}
     refusals += network.duplicate_faults({name: nodes.get(name, {}) for name in sorted(ours, key=natural)})
     layout = lay_out(declared, members, groups) if declared.profile else Layout()
     refusals += layout.faults

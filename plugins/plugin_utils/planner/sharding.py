@@ -22,15 +22,24 @@ def faults(site: Site, replica: Replica, arguments: Arguments, others: str) -> I
         ("attention_heads", parallel.tensor, "tensor-parallel size"),
         ("experts", parallel.ranks if parallel.experts else 1, "number of ranks that share the experts"),
     ):
-        whole = shapes.get(thing)
+        whole, what = shapes.get(thing), thing.replace("_", " ")
         if whole and whole % size:
-            what = thing.replace("_", " ")
-            limit = f"{site.model.name} has {whole} {what}; the {word} must divide them, and {size} does not"
-            yield Fault(variable, value, limit, others, node)
+            right = f"the {word} must divide them: {_near(whole, size)}, not {size}"
+            yield Fault(variable, value, f"{site.model.name} has {whole} {what}; {right}", others, node)
+    if parallel.experts and not shapes.get("experts"):
+        limit = f"{site.model.name} has no experts to spread over ranks"
+        yield Fault("serving_profile", site.profile.name, limit, others)
     if parallel.pipeline > shapes["layers"]:
         limit = f"{site.model.name} has {shapes['layers']} layers, one at least for each pipeline stage"
         yield Fault(variable, value, limit, others, node)
     yield from _context_faults(replica, arguments)
+
+
+def _near(whole: int, size: int) -> str:
+    """The sizes next to `size`, below and above it, that divide `whole`."""
+    sizes = [number for number in range(1, whole + 1) if whole % number == 0]
+    below, above = [n for n in sizes if n < size][-1:], [n for n in sizes if n > size][:1]
+    return " or ".join(map(str, [*below, *above]))
 
 
 def _blamed(site: Site, replica: Replica) -> tuple[str, str]:

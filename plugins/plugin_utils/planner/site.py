@@ -153,6 +153,10 @@ def _limits(site: Site) -> Iterator[Fault]:
                 yield Fault(where, pool, "must be a pool", suggest(pool, POOLS))
             elif number is not None and number < 1:
                 yield Fault(where, number, "must be 1 or more", "correct it, or leave it out")
+    draft = site["serving_draft_model_path"]
+    if draft is not None and not PATH.fullmatch(draft):
+        limit = "must be an absolute path: an engine never calls out, so the name of a repository leads nowhere"
+        yield Fault("serving_draft_model_path", draft, limit, "bring it to the nodes and write where it is")
     name = site["site_name"]
     if name is not None and not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         yield Fault("site_name", name, "lower-case letters, digits, - and _", "write a name such as lima")
