@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils import faults, manifest
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils import faults, frozen, manifest
 
 
 class ActionModule(ActionBase):
@@ -25,19 +26,37 @@ class ActionModule(ActionBase):
                 "commit": {"type": "str", "required": True},
                 "token_file": {"type": "path"},
                 "expected_bytes": {"type": "int"},
-                "frozen": {"type": "path"},
+                "state": {"type": "path"},
+                "code_change_allowed": {"type": "bool", "default": False},
                 "collect_faults": {"type": "bool", "default": False},
             }
         )[1]
         collect = options.pop("collect_faults")
         answer = manifest.check(**options)
         rows = [fault.as_dict() for fault in answer.faults]
-        warnings = [f"{row.where}: {row.value}; another origin was used" for row in answer.warnings]
+        used = "the manifest that this site froze" if answer.kept else "another origin"
+        warnings = [f"{row.where}: {row.value}; {used} was used" for row in answer.warnings]
+        if answer.code_diff and not answer.kept:
+            self._display.display("\n".join(["The checkpoint's Python files change:", *answer.code_diff]))
         result = {"changed": False, "faults": rows, "warnings": warnings, "of_site": True}
         if rows and not collect:
             result |= {"failed": True, "msg": faults.message(rows)}
         found = answer.manifest
+        if found and options["state"] and not rows and not answer.kept:
+            result |= self._freeze(answer, options["state"])
         about = {"manifest": None, "digest": None, "bytes": None}
         if found:
             about = {"manifest": found.as_dict(), "digest": found.digest, "bytes": found.bytes}
         return result | about
+
+    def _freeze(self, answer: manifest.Answer, state: str) -> dict:
+        """Keep a manifest that the site sees for the first time; in check mode only say so."""
+        folder = frozen.Folder(state)
+        if not self._task.check_mode:
+            try:
+                folder.freeze(answer.manifest, answer.code)
+            except OSError as error:
+                raise AnsibleActionFail(f"{state}: {error.strerror}; the site's folder must be writable") from None
+        file = f"{state}/{answer.manifest.commit}.json"
+        about = f"{answer.manifest.digest}, {len(answer.manifest.files)} files\n"
+        return {"changed": True, "diff": {"before": "", "after": about, "after_header": file}}

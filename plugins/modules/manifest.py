@@ -35,16 +35,26 @@ options:
   expected_bytes:
     description: Size of all files together, as the catalogue knows it.
     type: int
-  frozen:
-    description: An earlier manifest. Where its commit is the same, the origin's answer must be the same too.
+  state:
+    description:
+      - Folder on the controller where the site keeps the manifests that it has seen, one file a commit.
+      - An origin's answer for a commit that is kept must be the same; a new commit is kept when it has no fault.
+      - Where no origin answers, a kept manifest is used.
     type: path
+  code_change_allowed:
+    description: Accept a new commit whose Python files differ from those of the commit that was kept last.
+    type: bool
+    default: false
   collect_faults:
     description: Return faults instead of failing with them.
     type: bool
     default: false
 attributes:
   check_mode:
-    description: Reads only.
+    description: Nothing is kept.
+    support: full
+  diff_mode:
+    description: Shows which manifest is kept. Changed Python files are shown in any mode.
     support: full
 """
 

@@ -11,7 +11,6 @@ Nothing comes from the hub client's cache, so an origin that is gone is never ta
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -23,6 +22,7 @@ from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import man
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.faults import ConfigError, SourceFault, WrongBytes
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.manifest import Entry, Manifest
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.origin import Origin
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils import frozen
 from huggingface_hub import errors
 
 CONNECT_SECONDS = 10
@@ -50,8 +50,11 @@ class Answer:
     """A manifest or none, what forbids its use, and what one should know of the origins tried before."""
 
     manifest: Manifest | None = None
+    code: dict[str, str] = field(default_factory=dict)  # the checkpoint's Python files, which run inside the engine
     faults: list[Fault] = field(default_factory=list)
     warnings: list[Fault] = field(default_factory=list)
+    code_diff: list[str] = field(default_factory=list)
+    kept: bool = False  # the site has this manifest already
 
 
 class OriginFailed(Exception):
@@ -72,7 +75,8 @@ def read(origins: list[dict], repo: str, commit: str, token_file: str | None = N
     answer = Answer()
     for number, origin in enumerate(origins):
         try:
-            answer.manifest = _Hub(f"checkpoint_origins[{number}]", origin, repo, commit, token_file).manifest()
+            hub = _Hub(f"checkpoint_origins[{number}]", origin, repo, commit, token_file)
+            answer.manifest, answer.code = hub.manifest(), hub.code
             return answer
         except OriginFailed as error:
             answer.warnings.append(error.fault)
@@ -80,17 +84,43 @@ def read(origins: list[dict], repo: str, commit: str, token_file: str | None = N
     return answer
 
 
-def differences(manifest: Manifest, expected_bytes: int | None, frozen: Path | None) -> Iterator[Fault]:
-    """Yield why a manifest is not the one that the catalogue and the site's frozen one promise."""
+def size_faults(manifest: Manifest, expected_bytes: int | None) -> Iterator[Fault]:
+    """Yield why a manifest is not of the size that the catalogue promises."""
     if expected_bytes is not None and manifest.bytes != expected_bytes:
         value = f"{manifest.bytes} bytes in {len(manifest.files)} files of {manifest.repo} at {manifest.commit}"
         remedy = "correct serving_model_revision, or the model's size in the catalogue"
         yield Fault("serving_model_revision", value, f"{expected_bytes} bytes, says the catalogue", remedy)
-    if frozen and frozen.is_file():
-        known = Manifest.from_dict(json.loads(frozen.read_bytes()))
-        if known.commit == manifest.commit and known.digest != manifest.digest:
-            remedy = "find out which origin was changed; a commit's files never change by themselves"
-            yield Fault("checkpoint_origins", manifest.digest, f"{known.digest}, frozen in {frozen}", remedy)
+
+
+def compare(answer: Answer, repo: str, commit: str, folder: frozen.Folder, code_change_allowed: bool) -> None:
+    """Hold the origins' answer against what the site has frozen; without an answer, what is frozen will do."""
+    kept = folder.find(commit)
+    if kept and kept.manifest.repo != repo:
+        kept = None
+    answer.kept = kept is not None
+    if answer.manifest is None:
+        if kept:
+            answer.manifest, answer.code = kept.manifest, dict(kept.code)
+            answer.warnings, answer.faults = answer.faults, []
+        return
+    if kept and kept.manifest.digest != answer.manifest.digest:
+        remedy = "find out which origin was changed; a commit's files never change by themselves"
+        limit = f"{kept.manifest.digest}, frozen in {kept.file}"
+        answer.faults.append(Fault("checkpoint_origins", answer.manifest.digest, limit, remedy))
+    before = None if kept else folder.before(answer.manifest)
+    if before:
+        _compare_code(answer, before, code_change_allowed)
+
+
+def _compare_code(answer: Answer, before: frozen.Kept, allowed: bool) -> None:
+    """A new revision whose Python files differ waits for consent: engines run them."""
+    found = frozen.code_differences(before.code, answer.code)
+    answer.code_diff = [line for lines in found.values() for line in lines]
+    if found and not allowed:
+        value = f"{', '.join(found)} differ from {before.manifest.commit}, which this site has served"
+        limit = "Python files of a checkpoint run inside the engine, so their change needs consent"
+        remedy = "read the difference above, then write checkpoint_code_change_allowed: true"
+        answer.faults.append(Fault("serving_model_revision", value, limit, remedy))
 
 
 class _Client(httpx2.Client):
@@ -130,6 +160,7 @@ class _Hub:
         self._where, self._url = where, origin["url"].rstrip("/")
         self._repo, self._commit, self._token_file = repo, commit, token_file
         self._deadline = time.monotonic() + TOTAL_SECONDS
+        self.code: dict[str, str] = {}
 
     def manifest(self) -> Manifest:
         """Return the manifest; raise OriginFailed."""
@@ -187,6 +218,8 @@ class _Hub:
         if found != file.blob_id:
             value = f"{file.path} from {self._url}: git hash {found}"
             raise self._failed(value, f"{file.blob_id}, says its own tree", "name another origin: this one is damaged")
+        if file.path.endswith(".py"):
+            self.code[file.path] = data.decode("utf-8", errors="replace")
         return Entry(file.path, file.size, hashlib.sha256(data).hexdigest())
 
     def _download(self, entry: Entry, origin: Origin) -> bytes:
@@ -216,13 +249,20 @@ def check(
     *,
     token_file: str | None = None,
     expected_bytes: int | None = None,
-    frozen: str | None = None,
+    state: str | None = None,
+    code_change_allowed: bool = False,
 ) -> Answer:
-    """Read the manifest and compare it with what is known of it; every fault is in the answer."""
+    """Read the manifest and compare it with what is known of it; every fault is in the answer.
+
+    `state` is the folder of the site's frozen manifests.
+    """
     answer = read(origins, repo, commit, token_file)
     if answer.manifest:
+        answer.faults += size_faults(answer.manifest, expected_bytes)
+    if state:
         try:
-            answer.faults += differences(answer.manifest, expected_bytes, Path(frozen) if frozen else None)
-        except (ConfigError, ValueError) as error:
-            answer.faults.append(Fault("frozen manifest", f"{frozen}: {error}", "a manifest", "restore it"))
+            compare(answer, repo, commit, frozen.Folder(state), code_change_allowed)
+        except ConfigError as error:
+            remedy = "restore the file, or move it away and let this run freeze the origin's answer"
+            answer.faults.append(Fault("frozen manifest", str(error), "what an earlier run froze", remedy))
     return answer

@@ -5,6 +5,8 @@ import yaml
 
 pytestmark = pytest.mark.rehearsal
 
+DEAD = [{"kind": "hub", "url": "http://127.0.0.1:9"}]
+
 
 @pytest.mark.parametrize(
     "variables, words",
@@ -12,7 +14,10 @@ pytestmark = pytest.mark.rehearsal
         ({"serving_profile": "multi_node_pt"}, ["multi_node_pt", "multi_node_tp"]),
         ({"checkpoint_path": "/"}, ["checkpoint_path", "/"]),
         ({"checkpoint_path": "/opt/models"}, ["/opt/models", "mount", "node-01", "node-02"]),
-        ({"checkpoint_origins": [{"kind": "hub", "url": "http://127.0.0.1:9"}]}, ["127.0.0.1:9", "refused"]),
+        (
+            {"checkpoint_origins": DEAD, "serving_model_revision": "1" * 40},
+            ["127.0.0.1:9", "refused"],
+        ),
         ({"serving_model_revision": "0" * 40}, ["0" * 40]),
         ({"licence_accepted_by": ""}, ["licence_accepted_by"]),
     ],
@@ -33,7 +38,8 @@ def test_faults_of_nodes_origin_and_registry_come_in_one_answer(rehearsed):
         "deploy",
         serving_image=image,
         checkpoint_path="/opt/models",
-        checkpoint_origins=[{"kind": "hub", "url": "http://127.0.0.1:9"}],
+        checkpoint_origins=DEAD,
+        serving_model_revision="1" * 40,
     )
     assert run.code != 0 and run.changed == []
     (said,) = set(run.failures.values())
@@ -55,3 +61,10 @@ def test_a_limit_that_cuts_a_replica_is_refused(rehearsed):
     run = rehearsed.play("deploy", "--limit=node-01,service-01")
     assert run.code != 0 and run.changed == []
     assert "leaves out node-02" in run.said
+
+
+def test_a_flag_can_be_changed_while_the_origin_is_gone(rehearsed):
+    overrides = {"flags": {"--max-num-seqs": 3}}
+    run = rehearsed.play("deploy", "--check", checkpoint_origins=DEAD, serving_overrides=overrides)
+    assert run.code == 0, run.said
+    assert run.changed != []

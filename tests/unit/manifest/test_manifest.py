@@ -177,15 +177,6 @@ def test_other_bytes_than_the_catalogue_says(site):
     assert str(fault.value).startswith(f"{size} bytes in 4 files")
 
 
-def test_an_answer_that_differs_from_the_frozen_one(site, tmp_path):
-    frozen = tmp_path / "frozen.json"
-    known = check(site.origin).manifest
-    frozen.write_bytes(known.canonical())
-    assert check(site.origin, frozen=str(frozen)).faults == []
-    (tmp_path / REPO / COMMIT / "config.json").write_bytes(b"other content")
-    assert known.digest in only_fault(check(site.origin, frozen=str(frozen))).limit
-
-
 def test_token_is_sent_to_the_hub(site, tmp_path):
     (tmp_path / "token").write_text("secret\n")
     check(site.origin, token_file=str(tmp_path / "token"))
