@@ -4,17 +4,25 @@
     python -m tools.docs --check  # print what would change, and fail if anything would
 
 A part of a document begins with `<!-- written by tools/docs.py: NAME ARGUMENTS -->` and ends with `<!-- end -->`;
-PARTS has the names. Every figure comes from a plan of one replica for each pool, with addresses made up.
+PARTS has the names. Pages of profiles show plans of one replica for each pool, with addresses made up; `run` shows
+what `playbooks/plan.yml` says of a site in inventories/.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
+import os
 import re
+import shlex
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+
+import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / ".collections"))
 
@@ -26,10 +34,11 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.plan imp
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN = re.compile(r"<!-- written by tools/docs\.py: (?P<words>[^>]+) -->\n")
 END = "<!-- end -->"
+REFUSAL = re.compile(r"The plan is refused.*?(?=\nOrigin:)", re.DOTALL)
 VERSION = "0.32.0"  # of vLLM, whose code the catalogue's settings were checked against
 IMAGE = "registry.example/vllm@sha256:..."
 # Keys of a `when` by which a gate belongs to some layouts and not to others.
-SHAPE = {"profile", "pool", "spans_nodes", "experts", "data_parallel"}
+SHAPE = {"profile", "pool", "spans_nodes", "tensor_spans_nodes", "experts", "data_parallel"}
 ACTIONS = {
     "refuse": "refuses",
     "prove": "`serve.yml` waits for a proof",
@@ -126,8 +135,7 @@ def _span(numbers: int | Sequence[int]) -> str:
 
 def _share(engine: Mapping) -> str:
     """Which part of its replica an engine's GPUs are."""
-    argv, gpus, rank = engine["argv"], engine["hardware"]["gpus"], engine["rank"]
-    size = {name: int(argv[argv.index(flag) + 1]) if flag in argv else 1 for name, flag in SIZES.items()}
+    size, gpus, rank = _sizes(engine), engine["hardware"]["gpus"], engine["rank"]
     if size["data"] > 1:
         first, each = rank * size["local"], size["tensor"]
         ranks = _span(range(first, first + size["local"]))
@@ -138,12 +146,11 @@ def _share(engine: Mapping) -> str:
     return f"tensor {_span(range(rank * gpus, rank * gpus + gpus))} of {size['tensor']}"
 
 
-SIZES = {
-    "tensor": "--tensor-parallel-size",
-    "pipeline": "--pipeline-parallel-size",
-    "data": "--data-parallel-size",
-    "local": "--data-parallel-size-local",
-}
+def _sizes(engine: Mapping) -> dict[str, int]:
+    argv = engine["argv"]
+    flags = {"local": "--data-parallel-size-local"}
+    flags |= {name: f"--{name}-parallel-size" for name in ("tensor", "pipeline", "data")}
+    return {name: int(argv[argv.index(flag) + 1]) if flag in argv else 1 for name, flag in flags.items()}
 
 
 def hardware_table(profile: str) -> Iterator[str]:
@@ -254,13 +261,15 @@ def _facts(profile: str) -> Iterator[dict]:
     for name in machines(profile):
         machine = known().find("hardware", name)
         for replica in sample(profile, name)["replicas"]:
-            sizes = replica["parallel"]
+            head = engines(profile, name)[replica["name"]][0]
+            sizes = _sizes(head)
             yield {
                 "profile": profile,
                 "pool": replica["pool"],
                 "spans_nodes": len(replica["nodes"]) > 1,
-                "experts": "E" in sizes,
-                "data_parallel": "DP" in sizes or "DEP" in sizes,
+                "tensor_spans_nodes": sizes["tensor"] > head["hardware"]["gpus"],
+                "experts": "--enable-expert-parallel" in head["argv"],
+                "data_parallel": sizes["data"] > 1,
                 "hardware": name,
                 "accelerator": machine["accelerator"],
                 "generation": machine["generation"],
@@ -272,6 +281,7 @@ PHRASES = {
     "serves": ("engines without an HTTP port", "engines with an HTTP port"),
     "experts": ("without expert parallelism", "with expert parallelism"),
     "data_parallel": ("without data parallelism", "with data parallelism"),
+    "tensor_spans_nodes": ("tensor parallelism inside a node", "tensor parallelism over several nodes"),
 }
 
 
@@ -285,21 +295,24 @@ def where(gate: Entry) -> str:
             words.append("vLLM " + " ".join(f"{bound} {version}" for bound, version in wanted.items()))
         else:
             words.append(f"{key} {_any(wanted)}")
-    for name, wanted in (gate.get("given") or {}).items():
-        words.append(_given(name, wanted))
-    return "; ".join(words)
+    given = gate.get("given") or []
+    ways = [", ".join(_given(*item) for item in one.items()) for one in (given if isinstance(given, list) else [given])]
+    return "; ".join([*words, *([" or ".join(ways)] if ways else [])])
 
 
 def _given(name: str, wanted: object) -> str:
     if wanted is None:
         return f"without `{name}`"
     if isinstance(wanted, dict):
-        return f"`{name}` above {wanted['above']:,}"
+        word, what = next(iter(wanted.items()))
+        return f"`{name}` above {what:,}" if word == "above" else f"`{name}` with {_any(what)} in it"
     return f"with `{name}`" if wanted is True else f"`{name}` {_any(wanted)}"
 
 
 def _any(wanted: object) -> str:
-    return " or ".join(map(str, wanted)) if isinstance(wanted, list) else str(wanted)
+    """Null in a list means that a flag may also be left out."""
+    every = wanted if isinstance(wanted, list) else [wanted]
+    return " or ".join("unset" if one is None else str(one) for one in every)
 
 
 def features() -> Iterator[str]:
@@ -310,7 +323,23 @@ def features() -> Iterator[str]:
         yield _row((f"`{feature.name}`", feature["summary"], only, ", ".join(feature.get("excludes") or ())))
 
 
+def run(site: str, *variables: str) -> Iterator[str]:
+    """A command line and what it prints: the plan, or why it is refused. `variables` are NAME=VALUE, the value YAML."""
+    values = {name: yaml.safe_load(value) for name, _, value in (word.partition("=") for word in variables)}
+    extra = ["-e", json.dumps(values)] if values else []
+    command = ["ansible-playbook", "playbooks/plan.yml", "-i", f"inventories/{site}", *extra]
+    home = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "ANSIBLE_HOME": str(ROOT / ".cache/ansible")}
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "plan.txt"
+        words = [*command, "-e", f"plan_output={output}"]
+        environment = {**os.environ, **home, "NO_COLOR": "1"}
+        done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        told = output.read_text(encoding="utf-8") if output.exists() else REFUSAL.search(done.stdout + done.stderr)[0]
+    yield from ("```", shlex.join(command), "", told.strip("\n"), "```")
+
+
 PARTS = {
+    "run": run,
     "picture": picture,
     "hardware": hardware_table,
     "commands": commands,

@@ -70,7 +70,7 @@ def test_a_check_shows_what_differs_and_fails_until_it_is_written(
 
 @pytest.mark.parametrize("page", [PAGE.format("weather"), PAGE.format("features").replace("<!-- end -->", "")])
 def test_a_part_that_is_unknown_or_has_no_end_is_refused_with_the_documents_name(page: str) -> None:
-    with pytest.raises(ValueError, match=r"docs/a\.md: .* needs <!-- end --> after it and one of picture, hardware"):
+    with pytest.raises(ValueError, match=r"docs/a\.md: .* needs <!-- end --> after it and one of run, picture"):
         docs.document(page, "docs/a.md")
 
 
@@ -129,6 +129,7 @@ def test_a_layout_that_the_plan_refuses_cannot_be_shown(put) -> None:
         ({"spans_nodes": False}, ["pd_cluster", "single_node_tp"]),
         ({"experts": True, "data_parallel": True, "fabric": "efa"}, ["multi_node_dep", "pd_cluster"]),
         ({"spans_nodes": True, "hardware": "h100"}, ["multi_node_tep", "multi_node_tp_pp"]),
+        ({"tensor_spans_nodes": True, "hardware": "h100"}, ["multi_node_tep"]),
         ({"hardware": "h100"}, []),
     ],
 )
@@ -151,7 +152,8 @@ def test_the_list_of_gates_has_all_of_them_refusals_first(put) -> None:
         ({"when": {"accelerator": "rocm", "fabric": ["roce", "efa"]}}, "accelerator rocm; fabric roce or efa"),
         ({"when": {"spans_nodes": True, "experts": False}}, "replicas over several nodes; without expert parallelism"),
         ({"when": {"version": {"from": "0.27.1", "before": "0.30"}}}, "vLLM from 0.27.1 before 0.30"),
-        ({"given": {"--a": True, "--b": None, "C": [1, 2]}}, "with `--a`; without `--b`; `C` 1 or 2"),
+        ({"given": {"--a": True, "--b": None, "C": [1, None]}}, "with `--a`, without `--b`, `C` 1 or unset"),
+        ({"given": [{"--a": True}, {"--b": {"contains": "x"}}]}, "with `--a` or `--b` with x in it"),
         ({"given": {"--max-num-seqs": {"above": 1024}}}, "`--max-num-seqs` above 1,024"),
     ],
 )
@@ -174,3 +176,18 @@ def test_a_bar_is_drawn_for_each_pool_on_each_hardware() -> None:
         if row.get("gpu_memory_gib")
         for pools in row["layouts"].values()
     )
+
+
+@pytest.mark.parametrize(
+    ("variables", "begin"),
+    [
+        (["plan_explain=--kv-cache-dtype"], "--kv-cache-dtype fp8, on "),
+        (["serving_nodes_per_replica=99"], "The plan is refused: "),
+    ],
+)
+def test_a_run_shows_the_command_and_what_it_printed(variables: list[str], begin: str) -> None:
+    fence, command, blank, told, end = docs.run("lima", *variables)
+    assert (fence, blank, end) == ("```", "", "```")
+    assert command.startswith("ansible-playbook playbooks/plan.yml -i inventories/lima -e '{")
+    assert told.startswith(begin)
+    assert "Origin:" not in told
