@@ -72,7 +72,7 @@ def _tokens(tokens: int) -> str:
 
 def _passes(site: Site, candidate: Replica, catalogue: Catalogue) -> tuple[int, int] | None:
     """(number of warning gates, tokens of KV), or None for a layout that is refused."""
-    if problem(candidate.shape["parallel"], candidate.parallel, candidate.head["gpu_count"]):
+    if problem(candidate.shape, candidate.parallel, candidate.head["gpu_count"]):
         return None
     arguments, held = gates.judge(site, candidate.engines()[0], catalogue)
     counted = memory.count(site, candidate, arguments)

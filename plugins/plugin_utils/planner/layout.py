@@ -204,7 +204,7 @@ def _size_faults(site: Site, shape: Mapping, size: int, members: Sequence[Node],
 
 def _division_faults(site: Site, row: Replica) -> Iterator[Fault]:
     """GPUs of a replica that its tensor-parallel size does not divide; an impossible size is said once for a site."""
-    trouble = problem(row.shape["parallel"], row.parallel, row.head["gpu_count"])
+    trouble = problem(row.shape, row.parallel, row.head["gpu_count"])
     if trouble:
         yield Fault(TENSOR, row.parallel.tensor, trouble, "leave it out, or write another size")
 

@@ -55,14 +55,16 @@ def divide(shape: Mapping, tensor: str | int, nodes: int, node_gpus: int) -> Par
 
 
 def problem(shape: Mapping, parallel: Parallel, node_gpus: int) -> str | None:
-    """Why such a division cannot be, if so."""
-    total, size = parallel.nodes * node_gpus, parallel.tensor
+    """Why such a division cannot be, if so; `shape` is a profile's entry of a pool."""
+    total, size, rest = parallel.nodes * node_gpus, parallel.tensor, shape["parallel"]["rest"]
     if total % size:
         return f"the {total} GPUs of a replica do not divide into tensor-parallel groups of {size}"
-    if shape["rest"] == "none" and size != total:
+    if rest == "none" and size != total:
         return f"this profile splits tensors over all {total} GPUs of a replica, not over {size}"
     if parallel.data > 1 and node_gpus % size:
         return f"a data-parallel rank stays on one node, so {size} must divide the node's {node_gpus} GPUs"
+    if size > node_gpus and "master" not in shape["ports"]:
+        return f"a tensor-parallel group of this profile stays on one node, which has {node_gpus} GPUs"
     if parallel.pipeline > 1 and max(size, node_gpus) % min(size, node_gpus):
         return f"a pipeline stage has whole nodes or shares one evenly, so {size} and {node_gpus} must divide"
     return None

@@ -16,10 +16,10 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults i
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.network import endpoint
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import Unresolved
 
-from tests.unit.planner.samples import LIMA, REHEARSAL, ROOT, engines, cusco, cusco_in_pairs, read
+from tests.unit.planner.samples import LIMA, REHEARSAL, ROOT, cusco, cusco_in_pairs, engines, read
 
 
-def test_lima_is_eight_replicas_of_one_node():
+def test_cusco_is_eight_replicas_of_one_node():
     result = cusco().plan()
     assert [replica["nodes"] for replica in result["replicas"]] == [[f"gpu-0{n}"] for n in range(1, 9)]
     assert result["router"]["backends"][7] == "http://10.30.0.18:8000"
@@ -35,7 +35,10 @@ def test_the_rehearsal_is_one_replica_over_two_nodes():
             "pool": "unified",
             "nodes": ["node-01", "node-02"],
             "engines": ["unified-0-rank-0", "unified-0-rank-1"],
+            "parallel": "TP2",
             "endpoint": "http://10.0.0.11:8000",
+            "endpoints": ["http://10.0.0.11:8000"],
+            "memory": {},
         }
     ]
     head, worker = engines(result).values()
@@ -145,7 +148,7 @@ def test_the_playbook_refuses_a_value_that_a_role_does_not_take():
 
 def test_the_text_draws_a_box_for_every_replica_with_its_ranks():
     drawn = text.render(cusco_in_pairs().plan(), full=False)
-    assert "┌ unified-3 ───────────────┐" in drawn
+    assert "┌ unified-3 TP16 ──────────┐" in drawn
     assert "│ gpu-08  rank 1  8 x b300 │" in drawn
     assert "└── http://10.30.0.17:8000 ┘" in drawn
     assert max(map(len, drawn.splitlines())) < 180
@@ -175,9 +178,16 @@ def playbook(site: Path | str, *arguments: str) -> subprocess.CompletedProcess:
 def test_the_playbook_prints_lima_and_changes_nothing():
     done = playbook(LIMA, "--check")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "8 replicas on 8 nodes, 64 GPUs" in done.stdout
-    assert "--tensor-parallel-size 8" in done.stdout
+    assert "Pool prefill: 2 replicas on 2 nodes, 16 GPUs" in done.stdout
+    assert "Pool decode: 3 replicas on 6 nodes, 48 GPUs" in done.stdout
+    assert "--data-parallel-start-rank 8" in done.stdout
     assert "changed=0" in done.stdout
+
+
+def test_one_variable_turns_lima_into_eight_replicas_of_one_pool():
+    done = playbook(LIMA, "-e", "serving_profile=single_node_tp", "-e", "plan_summary_only=true")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Pool unified: 8 replicas on 8 nodes, 64 GPUs" in done.stdout
 
 
 def test_the_playbook_writes_the_same_plan_whatever_hosts_it_is_limited_to(tmp_path):
