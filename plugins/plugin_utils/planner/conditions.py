@@ -21,6 +21,7 @@ def conditions(site: Site, engine: Engine) -> dict:
         "spans_nodes": len(engine.replica.nodes) > 1,
         "experts": parallel.experts,
         "data_parallel": parallel.data > 1,
+        "tensor_spans_nodes": parallel.tensor > engine.node["gpu_count"],
         "accelerator": hardware["accelerator"],
         "generation": hardware["generation"],
         "hardware": hardware.name,

@@ -5,10 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.arguments import Arguments, merge, text
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.arguments import OVERRIDES as SETTINGS
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.arguments import (
+    Arguments,
+    merge,
+    merged,
+    slot,
+    text,
+)
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Catalogue, Entry
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.conditions import conditions, holds
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault, suggest
@@ -52,21 +59,32 @@ def judge(site: Site, engine: Engine, catalogue: Catalogue) -> tuple[Arguments, 
     return (merge(site, engine, workarounds) if workarounds else arguments), gates
 
 
-def _given(arguments: Arguments, given: Mapping) -> bool:
-    """Whether the engine has these flags and variables; true: with any value, null: not at all."""
-    for name, wanted in given.items():
-        value = arguments.value(name if name.startswith("--") else f"env:{name}")
-        if not _matches(value, wanted):
-            return False
-    return True
+def _given(arguments: Arguments, given: Mapping | Sequence[Mapping]) -> bool:
+    """Whether the engine has these flags and variables; of a list, whether it has all of any one mapping."""
+    if isinstance(given, list):
+        return any(_given(arguments, one) for one in given)
+    return all(_matches(arguments, _name(name), wanted) for name, wanted in given.items())
 
 
-def _matches(value: str | None, wanted: object) -> bool:
+def _matches(arguments: Arguments, name: str, wanted: object) -> bool:
+    """The schema says what `wanted` may be: true, null, a value, a list of these, {above: N} or {contains: text}."""
+    value = arguments.value(name)
+    if isinstance(wanted, list):
+        return any(_matches(arguments, name, one) for one in wanted)
     if wanted is None or value is None:
         return wanted is None and value is None
-    if isinstance(wanted, dict):
-        return float(value) > wanted["above"]
-    return wanted is True or value in map(text, wanted if isinstance(wanted, list) else [wanted])
+    if not isinstance(wanted, dict):
+        return wanted is True or value == text(wanted)
+    if "above" in wanted:
+        number = arguments.number(name)
+        return number is not None and number > wanted["above"]
+    words = wanted["contains"]
+    return any(word in value for word in (words if isinstance(words, list) else [words]))
+
+
+def _name(written: str) -> str:
+    """A flag as it is, a variable as Arguments knows it."""
+    return written if written.startswith("--") else f"env:{written}"
 
 
 def collect(site: Site, gates: Mapping[str, Sequence[Entry]]) -> list[Found]:
@@ -111,3 +129,24 @@ def override_warnings(site: Site, found: Sequence[Found]) -> Iterator[Fault]:
             yield Fault(f"{OVERRIDES}.{name}", reason, limit, "remove it once the fault is mended")
         else:
             yield Fault(f"{OVERRIDES}.{name}", reason, "the gate does not hold for this site", "remove it")
+
+
+def undone_warnings(site: Site, judged: Iterable[tuple[Arguments, Sequence[Entry]]]) -> Iterator[Fault]:
+    """Workarounds that the site's own settings take back; `judged` has each engine's arguments and gates."""
+    for arguments, held in judged:
+        for gate in held:
+            if gate["action"] == "work_around" and gate.name not in site[OVERRIDES]:
+                yield from _undone(arguments, gate)
+
+
+def _undone(arguments: Arguments, gate: Entry) -> Iterator[Fault]:
+    for block in gate["settings"]:
+        for kind in ("flags", "env"):
+            for written, wanted in (block.get(kind) or {}).items():
+                setting = arguments.settings.get(slot(_name(written)))
+                ours = setting and any(old["source"].startswith(gate.source) for old in setting.replaced)
+                if ours and setting.layer == "site" and merged(setting.given, wanted) != setting.given:
+                    where = setting.source if setting.source != SETTINGS else f"{SETTINGS}.{kind}.{written}"
+                    limit = f"takes back what the plan sets against a known fault: {gate['summary']} ({gate.name})"
+                    remedy = f"take it out; knowing better, write {OVERRIDES}: {{{gate.name}: why}}"
+                    yield Fault(where, setting.value, limit, remedy)
