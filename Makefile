@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 SITE ?= lima
-# A site is given by its name or by its folder.
+# A site is given by its name, which inventories has before tests/sites, or by its folder.
 SITE_FOLDER = $(firstword $(wildcard inventories/$(SITE) tests/sites/$(SITE) $(SITE)))
 
 # Tools that call ansible-playbook find the one of this project, and leave nothing in the user's home.
@@ -26,7 +26,7 @@ test: ## Run every check and test, as CI does
 
 plan: ## Print what would run on each node of a site: make plan SITE=lima
 	@test -n '$(SITE)' || { echo "SITE is empty: say which site, as in make plan SITE=lima" >&2; exit 2; }
-	@test -n '$(SITE_FOLDER)' || { echo "There is no site '$(SITE)' in inventories: give the name of a folder there, or a path without blanks" >&2; exit 2; }
+	@test -n '$(SITE_FOLDER)' || { echo "There is no site '$(SITE)' in inventories or tests/sites: give the name of a folder there, or a path without blanks" >&2; exit 2; }
 	@tools/setup python
 	@ansible-playbook playbooks/plan.yml -i '$(SITE_FOLDER)'
 

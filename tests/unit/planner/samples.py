@@ -62,7 +62,7 @@ def read(directory: Path) -> Sample:
     hosts = {}
     for host in manager.get_hosts():
         values = variables.get_vars(host=host, include_hostvars=False)
-        hosts[host.name] = {name: plain(value) for name, value in values.items() if name in known}
+        hosts[host.name] = {name: plain(value) if name in known else None for name, value in values.items()}
     groups = {name: [host.name for host in group.get_hosts()] for name, group in manager.groups.items()}
     return Sample(hosts, groups)
 
