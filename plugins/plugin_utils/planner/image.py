@@ -82,8 +82,8 @@ class Image:
             remedy = "leave it out, or choose another image"
             yield Fault(where, self.declared, f"the image holds {self.version}", remedy)
         else:
-            lowest = [self.engine["minimum_version"], *([model["minimum_engine_version"]] if model else [])]
-            minimum = max(lowest, key=version_key)
+            needed = model.get("minimum_engine_version") if model else None
+            minimum = max(filter(None, (self.engine["minimum_version"], needed)), key=version_key)
             if version_key(self.version) < version_key(minimum):
                 limit = f"{model.name if model else self.engine.name} needs version {minimum} or newer"
                 yield Fault(VARIABLE, f"{self.given} ({self.version})", limit, self._known())

@@ -119,7 +119,8 @@ def _split(site: Site, split: str, replica: Replica, arguments: Arguments) -> fl
     if split == "experts":
         if parallel.experts:
             return -(-shapes["experts"] // parallel.ranks) / shapes["experts"]
-        return max(shapes["expert_width"] / parallel.ranks, shapes["expert_width_minimum"]) / shapes["expert_width"]
+        narrowest = shapes.get("expert_width_minimum", 0)
+        return max(shapes["expert_width"] / parallel.ranks, narrowest) / shapes["expert_width"]
     if split == "vision":
         return 0 if arguments.value("--language-model-only") is not None else 1
     if split == "shared_experts":

@@ -15,6 +15,7 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import (
     network,
     overrides,
     pairing,
+    unknown,
 )
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.arguments import READY, Arguments, load_estimate
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Catalogue
@@ -137,6 +138,8 @@ def _render(site: Site, layout: Layout, ready: Sequence[Ready], warnings: list[F
     warnings = [*warnings, *deploy, *serve, *site_warnings(site), *layout.warnings()]
     warnings += gates.faults(site, found, "warn")
     warnings += gates.override_warnings(site, found)
+    warnings += gates.undone_warnings(site, [held[1:] for row in ready for held in row.engines])
+    warnings += unknown.memory_warnings(site.model, [row.replica.hardware for row in ready if not row.memory])
     pools: dict[str, list[str]] = {}
     for row in ready:
         pools.setdefault(row.replica.pool, []).extend(node.name for node in row.replica.nodes)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import unknown
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Catalogue, Entry
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault, known, suggest
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.image import Image
@@ -81,7 +82,7 @@ class Site:
     @property
     def complete(self) -> bool:
         """Whether the catalogue knows all that an engine is made of."""
-        return None not in (self.profile, self.model, self.fabric)
+        return None not in (self.profile, self.model, self.fabric) and not unknown.missing(self.model)
 
     @property
     def checkpoint_root(self) -> str:
@@ -108,6 +109,7 @@ def read_site(variables: Mapping, catalogue: Catalogue) -> tuple[Site, list[Faul
         image=Image.read(values["serving_image"], values["serving_engine_version"], engine),
     )
     faults += _unknown_names(site, catalogue)
+    faults += unknown.model_faults(site.model)
     faults += _revision(site)
     faults += _limits(site)
     faults += checkpoint_path_faults(values["checkpoint_path"])
