@@ -20,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 import yaml
@@ -28,7 +29,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / ".collections"))
 
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import catalogue, drawing, text
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Entry
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.conditions import holds
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.plan import plan
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,15 +36,11 @@ BEGIN = re.compile(r"<!-- written by tools/docs\.py: (?P<words>[^>]+) -->\n")
 END = "<!-- end -->"
 REFUSAL = re.compile(r"The plan is refused.*?(?=\nOrigin:)", re.DOTALL)
 VERSION = "0.32.0"  # of vLLM, whose code the catalogue's settings were checked against
+MEMORY = "gpu_memory_gib"
 IMAGE = "registry.example/vllm@sha256:..."
 # Keys of a `when` by which a gate belongs to some layouts and not to others.
 SHAPE = {"profile", "pool", "spans_nodes", "tensor_spans_nodes", "experts", "data_parallel"}
-ACTIONS = {
-    "refuse": "refuses",
-    "prove": "`serve.yml` waits for a proof",
-    "warn": "warns",
-    "work_around": "works around it",
-}
+ACTIONS = {"refuse": "refuses", "prove": "waits for a proof", "warn": "warns", "work_around": "avoids it"}
 
 
 @cache
@@ -53,7 +49,7 @@ def known() -> catalogue.Catalogue:
 
 
 @cache
-def sample(profile: str, hardware: str) -> dict:
+def sample(profile: str, hardware: str, fabric: str | None = None) -> dict:
     """The plan of one replica for each pool, on as many nodes as the hardware's row says; no gate refuses it."""
     gates = known().entries["faults"].values()
     machine, model = known().find("hardware", hardware), known().find("models", "kimi-k3")
@@ -65,7 +61,7 @@ def sample(profile: str, hardware: str) -> dict:
         "serving_image": f"registry.example/vllm@sha256:{'0' * 64}",
         "serving_engine_version": VERSION,
         "serving_features": ["tool_calling", "reasoning"],
-        "fabric_kind": "nvlink" if machine.get("nvlink_domain_gpus") else "roce",
+        "fabric_kind": fabric or ("nvlink" if machine.get("nvlink_domain_gpus") else "roce"),
         "checkpoint_path": "/srv/models",
         "checkpoint_origins": [{"kind": "hub", "url": "https://huggingface.co"}],
         "serving_gate_overrides": {gate.name: "shown" for gate in gates if gate["action"] == "refuse"},
@@ -94,8 +90,7 @@ def engines(profile: str, hardware: str) -> dict[str, list[dict]]:
 
 def machines(profile: str) -> list[str]:
     """Hardware with a layout of this profile and memory to count."""
-    rows = known().entries["hardware"].values()
-    return [row.name for row in rows if profile in row["layouts"] and row.get("gpu_memory_gib")]
+    return [row.name for row in known().entries["hardware"].values() if profile in row["layouts"] and row.get(MEMORY)]
 
 
 def picture(profile: str, hardware: str) -> Iterator[str]:
@@ -115,6 +110,10 @@ def picture(profile: str, hardware: str) -> Iterator[str]:
         yield from (f"│ {line:<{width - 2}} │" for line in lines)
         yield f"└{foot:─>{width}}┘"
     yield "```"
+
+
+def _pool(replica: Mapping) -> str:
+    return "" if replica["pool"] == "unified" else f" {replica['pool']}"
 
 
 def _nodes(replica: Mapping) -> str:
@@ -162,10 +161,9 @@ def hardware_table(profile: str) -> Iterator[str]:
         refused = [gate["id"] for gate in sample(profile, name)["gates"] if gate["action"] == "refuse"]
         for replica in sample(profile, name)["replicas"]:
             memory = replica["memory"]
-            pool = "" if replica["pool"] == "unified" else f" {replica['pool']}"
             most = "at most " if memory["kv_at_most"] else ""
             cells = (
-                f"{name}{pool}{f' (refused: {_any(refused)})' if refused else ''}",
+                f"{name}{_pool(replica)}{f' (refused: {_any(refused)})' if refused else ''}",
                 str(len(replica["nodes"])),
                 replica["parallel"],
                 f"{memory['weights_gib']:.1f} of {memory['usable_gib']:g} GiB",
@@ -186,12 +184,11 @@ def commands(profile: str, hardware: str) -> Iterator[str]:
             yield from ("", "```", *_differences(head, workers[-1]), "```", "")
 
 
-def _differences(head: Mapping, worker: Mapping) -> Iterator[str]:
+def _differences(head: Mapping, worker: Mapping) -> list[str]:
     """One line for each flag or variable that differs."""
     here, there = _words(head), _words(worker)
-    for name in sorted(here.keys() | there.keys()):
-        if here.get(name) != there.get(name):
-            yield there.get(name, f"without {name}")
+    names = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
+    return [there.get(name, f"without {name}") for name in names]
 
 
 def _words(engine: Mapping) -> dict[str, str]:
@@ -211,69 +208,59 @@ def memory() -> Iterator[str]:
     yield from (f"One GPU, from empty to full: {signs}. Figures are GiB; ≤ where nobody measured the workspace.", "")
     yield "```"
     for machine in known().entries["hardware"].values():
-        if not machine.get("gpu_memory_gib"):
-            continue
         rows = []
-        for profile in known().names("profiles"):
-            if profile in machine["layouts"]:
-                engines(profile, machine.name)
-                rows += [_bar(profile, replica) for replica in sample(profile, machine.name)["replicas"]]
-        yield f"{machine.name}: {machine['gpus_per_node']} GPUs a node, {machine['gpu_memory_gib']:g} GiB each"
-        yield from (f"  {line}" for line in _columns(rows))
+        for profile in (name for name in known().names("profiles") if machine.name in machines(name)):
+            engines(profile, machine.name)
+            rows += [_bar(profile, replica) for replica in sample(profile, machine.name)["replicas"]]
+        if rows:
+            yield f"{machine.name}: {machine['gpus_per_node']} GPUs a node, {machine[MEMORY]:g} GiB each"
+            yield from (f"  {line}" for line in _columns(rows))
     yield "```"
 
 
 def _bar(profile: str, replica: Mapping) -> tuple[str, ...]:
     counted = replica["memory"]
-    pool = "" if replica["pool"] == "unified" else f" {replica['pool']}"
     kv = f"KV {'≤' * counted['kv_at_most']}{counted['kv_gib']:.0f}"
-    return f"{profile}{pool}", _nodes(replica), replica["parallel"], f"▕{drawing.bar(counted)}▏", kv
+    return f"{profile}{_pool(replica)}", _nodes(replica), replica["parallel"], f"▕{drawing.bar(counted)}▏", kv
 
 
-def gate_table(profile: str = "") -> Iterator[str]:
-    """All gates, or those that some layout of a profile meets and not every other one does."""
-    gates = [gate for gate in known().entries["faults"].values() if not profile or _meets(gate, profile)]
-    if not gates:
+def gate_table(profile: str) -> Iterator[str]:
+    """Gates that ask for a layout, and hold for one of this profile's on some hardware and fabric."""
+    plans = [sample(profile, name, fabric) for name in machines(profile) for fabric in known().names("fabrics")]
+    held = {gate["id"] for found in plans for gate in found["gates"]}
+    gates = [gate for gate in _gates() if gate.name in held and not SHAPE.isdisjoint(gate.get("when") or {})]
+    if gates:
+        yield from ("| gate | what happens | where it holds | the plan |", "|---|---|---|---|")
+        yield from (_row((*_told(gate), f"{ACTIONS[gate['action']]}: {_remedy(gate)}")) for gate in gates)
+    else:
         yield "None."
-        return
-    yield "| gate | what happens | where it holds | the plan | read on |"
-    yield "|---|---|---|---|---|"
-    for gate in sorted(gates, key=lambda gate: (list(ACTIONS).index(gate["action"]), gate.name)):
-        proof = f" ({gate['proof']})" if gate.get("proof") else ""
-        done = f"{ACTIONS[gate['action']]}{proof}: {gate['remedy']}"
-        yield _row((f"[{gate.name}]({gate['thread']})", gate["summary"], where(gate), done, gate["date"]))
+
+
+def all_gates() -> Iterator[str]:
+    """Every gate, a table for each action."""
+    for action, gates in groupby(_gates(), key=lambda gate: gate["action"]):
+        yield from (f"## The plan {ACTIONS[action]}", "")
+        yield from ("| gate | what happens | where it holds | what to do | read on |", "|---|---|---|---|---|")
+        for gate in gates:
+            proof = f" (proof: `{gate['proof']}`)" if gate.get("proof") else ""
+            yield _row((*_told(gate), f"{_remedy(gate)}{proof}", gate["date"]))
+        yield ""
+
+
+def _gates() -> list[Entry]:
+    return sorted(known().entries["faults"].values(), key=lambda gate: (list(ACTIONS).index(gate["action"]), gate.name))
+
+
+def _remedy(gate: Entry) -> str:
+    return gate["remedy"].removeprefix("nothing to do; ")
+
+
+def _told(gate: Entry) -> tuple[str, str, str]:
+    return f"[{gate.name}]({gate['thread']})", gate["summary"], where(gate)
 
 
 def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _meets(gate: Entry, profile: str) -> bool:
-    """Whether a gate is about a layout that this profile has on some hardware, whatever the site chooses beside it."""
-    wanted = gate.get("when") or {}
-    if SHAPE.isdisjoint(wanted):
-        return False
-    return any(holds(facts, {key: wanted[key] for key in wanted if key in facts}) for facts in _facts(profile))
-
-
-def _facts(profile: str) -> Iterator[dict]:
-    """What a `when` may ask of each pool's layout on each hardware; fabric, version and features are the site's."""
-    for name in machines(profile):
-        machine = known().find("hardware", name)
-        for replica in sample(profile, name)["replicas"]:
-            head = engines(profile, name)[replica["name"]][0]
-            sizes = _sizes(head)
-            yield {
-                "profile": profile,
-                "pool": replica["pool"],
-                "spans_nodes": len(replica["nodes"]) > 1,
-                "tensor_spans_nodes": sizes["tensor"] > head["hardware"]["gpus"],
-                "experts": "--enable-expert-parallel" in head["argv"],
-                "data_parallel": sizes["data"] > 1,
-                "hardware": name,
-                "accelerator": machine["accelerator"],
-                "generation": machine["generation"],
-            }
 
 
 PHRASES = {
@@ -287,17 +274,22 @@ PHRASES = {
 
 def where(gate: Entry) -> str:
     """A gate's `when` and `given` in words."""
-    words = []
-    for key, wanted in (gate.get("when") or {}).items():
-        if key in PHRASES:
-            words.append(PHRASES[key][wanted])
-        elif key == "version":
-            words.append("vLLM " + " ".join(f"{bound} {version}" for bound, version in wanted.items()))
-        else:
-            words.append(f"{key} {_any(wanted)}")
     given = gate.get("given") or []
-    ways = [", ".join(_given(*item) for item in one.items()) for one in (given if isinstance(given, list) else [given])]
-    return "; ".join([*words, *([" or ".join(ways)] if ways else [])])
+    ways = [
+        " and ".join(_given(name, wanted) for name, wanted in one.items())
+        for one in (given if isinstance(given, list) else [given])
+    ]
+    return "; ".join([*_conditions(gate.get("when") or {}), *([", or ".join(ways)] if ways else [])])
+
+
+def _conditions(when: Mapping) -> Iterator[str]:
+    for key, wanted in when.items():
+        if key in PHRASES:
+            yield PHRASES[key][wanted]
+        elif key == "version":
+            yield "vLLM " + " ".join(f"{bound} {version}" for bound, version in wanted.items())
+        else:
+            yield f"{key} {_any(wanted)}"
 
 
 def _given(name: str, wanted: object) -> str:
@@ -319,7 +311,7 @@ def features() -> Iterator[str]:
     yield "| feature | what it gives | only for | not with |"
     yield "|---|---|---|---|"
     for feature in known().entries["features"].values():
-        only = "; ".join(f"{key} {_any(wanted)}" for key, wanted in (feature.get("only") or {}).items())
+        only = "; ".join(_conditions(feature.get("only") or {}))
         yield _row((f"`{feature.name}`", feature["summary"], only, ", ".join(feature.get("excludes") or ())))
 
 
@@ -328,13 +320,16 @@ def run(site: str, *variables: str) -> Iterator[str]:
     values = {name: yaml.safe_load(value) for name, _, value in (word.partition("=") for word in variables)}
     extra = ["-e", json.dumps(values)] if values else []
     command = ["ansible-playbook", "playbooks/plan.yml", "-i", f"inventories/{site}", *extra]
-    home = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "ANSIBLE_HOME": str(ROOT / ".cache/ansible")}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "ANSIBLE_HOME": str(ROOT / ".cache/ansible"), "NO_COLOR": "1"}
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "plan.txt"
         words = [*command, "-e", f"plan_output={output}"]
-        environment = {**os.environ, **home, "NO_COLOR": "1"}
         done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        told = output.read_text(encoding="utf-8") if output.exists() else REFUSAL.search(done.stdout + done.stderr)[0]
+        refused = REFUSAL.search(done.stdout + done.stderr)
+        if not (refused or output.exists()):
+            raise ValueError(f"{shlex.join(command)} has neither a plan nor a refusal: {done.stderr[-500:]}")
+        told = refused[0] if refused else output.read_text(encoding="utf-8")
     yield from ("```", shlex.join(command), "", told.strip("\n"), "```")
 
 
@@ -344,6 +339,7 @@ PARTS = {
     "hardware": hardware_table,
     "commands": commands,
     "gates": gate_table,
+    "all_gates": all_gates,
     "memory": memory,
     "features": features,
 }
@@ -374,20 +370,24 @@ def difference(root: Path) -> str:
     """What writing would change, as a unified diff."""
     parts = []
     for page, new in wanted(root).items():
-        name, old = str(page.relative_to(root)), page.read_text(encoding="utf-8")
-        lines = [each.splitlines(keepends=True) for each in (old, new)]
+        name, texts = str(page.relative_to(root)), (page.read_text(encoding="utf-8"), new)
+        lines = [each.splitlines(keepends=True) for each in texts]
         parts += difflib.unified_diff(*lines, name, f"{name} (from the catalogue)")
     return "".join(parts)
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
-    """Write the documents, or with --check only compare them; return 1 if they differ."""
-    if "--check" in arguments:
-        found = difference(root)
-        print(found, end="")
-        return int(bool(found))
-    for page, new in wanted(root).items():
-        page.write_text(new, encoding="utf-8")
+    """Write the documents, or with --check only compare them; return 1 if they differ or cannot be written."""
+    try:
+        if "--check" in arguments:
+            found = difference(root)
+            print(found, end="")
+            return int(bool(found))
+        for page, new in wanted(root).items():
+            page.write_text(new, encoding="utf-8")
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import catalogue
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import PLACEHOLDERS, Entry
 
 from tools import docs
 
 PROFILES = docs.known().names("profiles")
 MANUAL = docs.ROOT / "docs/en/catalogue.md"
+# Blocks of YAML that begin with the file's path in a site's folder.
+RECIPES = re.findall(r"```yaml\n *# (catalogue/\w+/\w+(?:-\w+)*\.yml)\n(.*?)```", MANUAL.read_text("utf-8"), re.DOTALL)
 PAGE = "Before.\n<!-- written by tools/docs.py: {} -->\nold\n<!-- end -->\nAfter.\n"
 
 
@@ -121,28 +126,35 @@ def test_a_layout_that_the_plan_refuses_cannot_be_shown(put) -> None:
         list(docs.hardware_table("single_node_tp"))
 
 
-@pytest.mark.parametrize(
-    ("when", "profiles"),
-    [
-        ({"profile": "multi_node_tp"}, ["multi_node_tp"]),
-        ({"pool": ["prefill", "decode"], "feature": "tool_calling"}, ["pd_cluster"]),
-        ({"spans_nodes": False}, ["pd_cluster", "single_node_tp"]),
-        ({"experts": True, "data_parallel": True, "fabric": "efa"}, ["multi_node_dep", "pd_cluster"]),
-        ({"spans_nodes": True, "hardware": "h100"}, ["multi_node_tep", "multi_node_tp_pp"]),
-        ({"tensor_spans_nodes": True, "hardware": "h100"}, ["multi_node_tep"]),
-        ({"hardware": "h100"}, []),
-    ],
-)
-def test_a_gate_stands_on_the_pages_of_the_layouts_that_it_is_about(put, when, profiles) -> None:
-    put("faults", gate(when=when))
-    assert [name for name in PROFILES if "our-7" in "\n".join(docs.gate_table(name))] == profiles
+def test_a_gate_stands_on_the_pages_of_the_layouts_that_it_asks_for_and_holds_for(put) -> None:
+    places = {
+        "one-profile": ({"profile": "multi_node_tp"}, ["multi_node_tp"]),
+        "pools": ({"pool": ["prefill", "decode"], "feature": "tool_calling"}, ["pd_cluster"]),
+        "one-node": ({"spans_nodes": False}, ["pd_cluster", "single_node_tp"]),
+        "other-fabric": ({"experts": True, "data_parallel": True, "fabric": "efa"}, ["multi_node_dep", "pd_cluster"]),
+        "one-hardware": ({"spans_nodes": True, "hardware": "h100"}, ["multi_node_tep", "multi_node_tp_pp"]),
+        "wide-tensors": ({"tensor_spans_nodes": True, "hardware": "h100"}, ["multi_node_tep"]),
+        "older-version": ({"spans_nodes": True, "version": {"before": "0.30"}}, []),
+        "any-layout": ({"hardware": "h100"}, []),
+    }
+    put("faults", *(replace(gate(action="refuse", when=when), name=name) for name, (when, _) in places.items()))
+    pages = {profile: "\n".join(docs.gate_table(profile)) for profile in PROFILES}
+    found = {name: [profile for profile, page in pages.items() if f"[{name}]" in page] for name in places}
+    assert found == {name: profiles for name, (_, profiles) in places.items()}
 
 
-def test_the_list_of_gates_has_all_of_them_refusals_first(put) -> None:
+def test_a_profile_that_no_gate_asks_for_says_so(put) -> None:
+    put("faults")
+    assert list(docs.gate_table("single_node_tp")) == ["None."]
+
+
+def test_the_list_of_gates_has_a_table_for_each_action_refusals_first(put) -> None:
     put("faults", gate(when={"hardware": "h100"}), replace(gate(action="refuse", given={"--x": 1}), name="our-8"))
-    assert list(docs.gate_table())[2:] == [
-        "| [our-8](https://t/7) | it \\| stops | `--x` 1 | refuses: wait | 2026-12-01 |",
-        "| [our-7](https://t/7) | it \\| stops | hardware h100 | warns: wait | 2026-12-01 |",
+    assert [line for line in docs.all_gates() if line.startswith(("## ", "| ["))] == [
+        "## The plan refuses",
+        "| [our-8](https://t/7) | it \\| stops | `--x` 1 | wait | 2026-12-01 |",
+        "## The plan warns",
+        "| [our-7](https://t/7) | it \\| stops | hardware h100 | wait | 2026-12-01 |",
     ]
 
 
@@ -152,8 +164,8 @@ def test_the_list_of_gates_has_all_of_them_refusals_first(put) -> None:
         ({"when": {"accelerator": "rocm", "fabric": ["roce", "efa"]}}, "accelerator rocm; fabric roce or efa"),
         ({"when": {"spans_nodes": True, "experts": False}}, "replicas over several nodes; without expert parallelism"),
         ({"when": {"version": {"from": "0.27.1", "before": "0.30"}}}, "vLLM from 0.27.1 before 0.30"),
-        ({"given": {"--a": True, "--b": None, "C": [1, None]}}, "with `--a`, without `--b`, `C` 1 or unset"),
-        ({"given": [{"--a": True}, {"--b": {"contains": "x"}}]}, "with `--a` or `--b` with x in it"),
+        ({"given": {"--a": True, "--b": None, "C": [1, None]}}, "with `--a` and without `--b` and `C` 1 or unset"),
+        ({"given": [{"--a": True}, {"--b": {"contains": "x"}}]}, "with `--a`, or `--b` with x in it"),
         ({"given": {"--max-num-seqs": {"above": 1024}}}, "`--max-num-seqs` above 1,024"),
     ],
 )
@@ -166,6 +178,16 @@ def test_the_manual_names_every_condition_and_every_name_that_a_value_may_refer_
     keys = {f"`{key}`" for key in common["$defs"]["when"]["properties"]}
     manual = MANUAL.read_text(encoding="utf-8")
     assert sorted(word for word in keys | {f"`${name}`" for name in PLACEHOLDERS} if word not in manual) == []
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=[recipe[0] for recipe in RECIPES])
+def test_a_file_of_the_manuals_recipes_is_read_without_a_fault(tmp_path: Path, recipe: tuple[str, str]) -> None:
+    path, content = recipe
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text(textwrap.dedent(content), encoding="utf-8")
+    known = catalogue.load(tmp_path)
+    assert known.faults == ()
+    assert known.find(Path(path).parent.name, Path(path).stem).file == f"site {path}"
 
 
 def test_a_bar_is_drawn_for_each_pool_on_each_hardware() -> None:
