@@ -38,7 +38,10 @@ def named(site: Site, pool: str, members: Sequence[Node], catalogue: Catalogue) 
 
 
 def _fitting(site: Site, pool: str, members: Sequence[Node], catalogue: Catalogue) -> Iterator[tuple]:
-    """(warnings, spare nodes, minus tokens of KV, profile, words) of every layout that passes."""
+    """(warnings, spare nodes, minus tokens of KV, profile, words) of every layout that passes.
+
+    A number of nodes other than the hardware's usual one counts as a warning: nobody is known to have run it.
+    """
     hardware = members[0].hardware
     for name, entry in catalogue.entries["profiles"].items():
         other = replace(site, profile=entry, values={**site.values, "serving_profile": name})
@@ -51,11 +54,11 @@ def _fitting(site: Site, pool: str, members: Sequence[Node], catalogue: Catalogu
             found = _passes(other, candidate, catalogue)
             if found:
                 warnings, tokens = found
-                proven = size < usual(other, pool, hardware)["nodes"]
+                unusual = size != usual(other, pool, hardware)["nodes"]
                 count = len(members) // size
                 told = f"{candidate.parallel}{_tokens(tokens)}"
                 words = f"serving_profile: {name} with {NODES}: {_nodes(site, pool, size)} ({told})"
-                yield warnings + proven, len(members) % size, -tokens * count, name, words
+                yield warnings + unusual, len(members) % size, -tokens * count, name, words
 
 
 def _nodes(site: Site, pool: str, size: int) -> str:
