@@ -102,11 +102,20 @@ def faults(site: Site, found: Sequence[Found], action: str) -> Iterator[Fault]:
     for row in found:
         gate = row.gate
         if gate["action"] == action and row.reason is None:
-            value, summary = site.get(gate["variable"]), gate["summary"]
+            value, summary = _about(site, gate), gate["summary"]
             way = f"; knowing better, write {OVERRIDES}: {{{gate.name}: why}}" if action in ("refuse", "prove") else ""
             proof = f"; the proof {gate['proof']} has not passed on this site" if action == "prove" else ""
             limit = f"{summary} ({gate.name}, {gate['thread']}){proof}"
             yield Fault(gate["variable"], value, limit, f"{gate['remedy']}{way}")
+
+
+def _about(site: Site, gate: Entry) -> object:
+    """What the site says of the variable that a gate is about; of serving_overrides, what the gate looks at."""
+    if gate["variable"] != SETTINGS:
+        return site.get(gate["variable"])
+    given = gate.get("given") or {}
+    ways = given if isinstance(given, list) else [given]
+    return ", ".join(dict.fromkeys(name for way in ways for name in way)) or gate.name
 
 
 def override_faults(site: Site, catalogue: Catalogue) -> Iterator[Fault]:
@@ -125,7 +134,8 @@ def override_warnings(site: Site, found: Sequence[Found]) -> Iterator[Fault]:
     for name, reason in site[OVERRIDES].items():
         if name in held:
             gate = held[name].gate
-            limit = f"this site overrides a gate that would {gate['action'].replace('_', ' ')}: {gate['summary']}"
+            would = {"prove": "wait for a proof", "work_around": "work around it"}.get(gate["action"], gate["action"])
+            limit = f"this site overrides a gate that would {would}: {gate['summary']}"
             yield Fault(f"{OVERRIDES}.{name}", reason, limit, "remove it once the fault is mended")
         else:
             yield Fault(f"{OVERRIDES}.{name}", reason, "the gate does not hold for this site", "remove it")

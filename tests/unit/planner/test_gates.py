@@ -211,6 +211,14 @@ def test_a_gate_that_refuses_names_itself_its_thread_and_two_ways_out():
     assert fault["remedy"].endswith("; knowing better, write serving_gate_overrides: {vllm-50098: why}")
 
 
+def test_a_gate_about_settings_of_the_site_names_those_it_looks_at():
+    [fault] = served("b300", "single", flags={"--prefix-cache-retention-interval": 32768}).plan()["refusals"]
+    assert (fault["where"], fault["value"]) == (
+        "serving_overrides",
+        "--prefix-cache-retention-interval, VLLM_PREFIX_CACHE_RETENTION_INTERVAL",
+    )
+
+
 def test_a_gate_that_warns_leaves_the_plan_as_it_is():
     result = served("h200", "multi_node_tp").plan()
     assert result["digest"]
