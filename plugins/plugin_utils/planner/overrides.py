@@ -20,10 +20,15 @@ NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 SECRET = re.compile(r"(^|[-_])(token|secret|password|api-key|api_key)s?($|[-_])", re.IGNORECASE)
 # moonshotai/Kimi-K3, where an absolute path was meant.
 REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
-# Flags that memory is counted with, or that a gate compares.
-COUNTED = frozenset({
-    LENGTH, "--gpu-memory-utilization", "--max-num-seqs", "--max-num-batched-tokens", "--decode-context-parallel-size",
-})  # fmt: skip
+# Flags that memory is counted with, or that a gate compares, and how their values are written.
+UTILIZATION, WHOLE = "--gpu-memory-utilization", r"[1-9]\d{0,9}"
+COUNTED = {
+    UTILIZATION: r"1|1\.0*|0?\.\d*[1-9]\d*",
+    LENGTH: rf"auto|-1|{WHOLE}",
+    "--max-num-seqs": WHOLE,
+    "--max-num-batched-tokens": WHOLE,
+    "--decode-context-parallel-size": WHOLE,
+}
 LAYOUT = re.compile(r"--(no-)?(tensor-parallel|pipeline-parallel|data-parallel|enable-expert-parallel)")
 
 
@@ -65,18 +70,12 @@ def _flag_faults(where: str, name: object, value: object) -> Iterator[Fault]:
         yield Fault(where, name, "a flag is written --like-this, in its long form", "see `vllm serve --help=all`")
     if value is False or value == "":
         yield Fault(where, value, "true is a bare flag, null takes one away", "write null, or true with --no-...")
-    if name in COUNTED and value is not None and not _is_number(value) and (name, value) != (LENGTH, "auto"):
-        yield Fault(where, value, "the plan counts with it, so it must be a number", "write it in digits, such as 8192")
+    if name in COUNTED and value is not None and not re.fullmatch(COUNTED[name], str(value)):
+        limit = "the plan counts with it, so it must be a number that vLLM takes"
+        yield Fault(where, value, limit, f"write it in digits, such as {0.9 if name == UTILIZATION else 8192}")
     for repo in sorted(filter(REPO.fullmatch, _texts(value))):
         limit = "an engine never calls out, so the name of a repository leads nowhere"
         yield Fault(where, repo, limit, "bring it to the nodes and write its absolute path")
-
-
-def _is_number(value: object) -> bool:
-    try:
-        return not isinstance(value, bool) and float(str(value)) > 0
-    except ValueError:
-        return False
 
 
 def _texts(value: object) -> set[str]:

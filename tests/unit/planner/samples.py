@@ -88,6 +88,13 @@ def cusco_in_pairs() -> Sample:
     return cusco().with_site(serving_profile="multi_node_tp", serving_nodes_per_replica=2, **fabric)
 
 
+@cache
+def _common() -> Mapping:
+    """What Cusco says of its site and of every node."""
+    own = next(iter(cusco().hosts.values()))
+    return {name: value for name, value in own.items() if name not in {"ansible_host", "fabric_address"}}
+
+
 def cell(
     hardware: str,
     profile: str,
@@ -105,8 +112,8 @@ def cell(
     known = builtin()
     machine, pools = known.find("hardware", hardware), known.find("profiles", profile)["pools"]
     usual = machine["layouts"].get(profile, {})
-    base = {k: v for k, v in next(iter(cusco().hosts.values())).items() if k not in {"ansible_host", "fabric_address"}}
-    base |= {
+    base = {
+        **_common(),
         "gpu_model": hardware,
         "gpu_count": machine["gpus_per_node"],
         "rdma_devices": ["mlx5_0"],
