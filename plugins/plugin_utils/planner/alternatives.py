@@ -83,4 +83,4 @@ def _passes(site: Site, candidate: Replica, catalogue: Catalogue) -> tuple[int, 
     wrong = wrong or any(gate["action"] == "refuse" for gate in held)
     if wrong or (counted and any(memory.faults(candidate, counted, arguments, ""))):
         return None
-    return sum(gate["action"] == "warn" for gate in held), counted.tokens if counted else 0
+    return sum(gate["action"] == "warn" for gate in held), counted.replica_tokens if counted else 0

@@ -78,8 +78,8 @@ def builtin_directory() -> Path:
 def load(site_directory: Path | None = None, directory: Path | None = None) -> Catalogue:
     """Read the collection's catalogue and lay `<site_directory>/catalogue` over it.
 
-    A site's file with a new name adds an entry; one with a known name replaces the keys it states
-    (a list, such as `settings`, as a whole) and must say its own source and date.
+    A site's file with a new name adds an entry; one with a known name replaces the keys it states, key by key where
+    they are mappings (a list, such as `settings`, as a whole), and must say its own source and date.
     """
     directory = directory or builtin_directory()
     validators = _validators(directory / "schema")
@@ -88,7 +88,7 @@ def load(site_directory: Path | None = None, directory: Path | None = None) -> C
     for overlaid, place in ((False, directory), (True, site_directory and site_directory / "catalogue")):
         for entry in _read(place, "site catalogue" if overlaid else "catalogue", faults) if place else ():
             known = entries[entry.kind].get(entry.name)
-            whole = replace(entry, data={**(known.data if known else {}), **entry.data})
+            whole = replace(entry, data=overlay.laid(known.data if known else {}, entry.data))
             wrong = [*_check(validators[entry.kind], whole), *_unsourced(entry)]
             faults += wrong
             if not wrong:

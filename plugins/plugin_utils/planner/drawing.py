@@ -72,7 +72,8 @@ def memory_lines(replicas: Sequence[dict], hardware: dict[str, str]) -> Iterator
         if replica["memory"]:
             kinds.setdefault((replica["pool"], replica["parallel"], hardware[replica["name"]]), replica["memory"])
     for (pool, parallel, model), memory in kinds.items():
-        tokens = f"{memory['kv_tokens']:,} tokens of KV, {memory['full_length_requests']:g} requests"
+        ranks = f" on each of {memory['data_ranks']} ranks" if memory["data_ranks"] > 1 else ""
+        tokens = f"{memory['kv_tokens']:,} tokens of KV{ranks}, {memory['full_length_requests']:g} requests in all"
         yield f"  {pool} {parallel}, one {model}"
         yield f"    ▕{bar(memory)}▏ {figures(memory)}"
         yield f"     {'at most ' if memory['kv_at_most'] else ''}{tokens} of {memory['max_model_len']:,}"

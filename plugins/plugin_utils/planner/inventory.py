@@ -134,7 +134,6 @@ def _allowed(option: Mapping, value: object) -> str:
     choices = f", one of {', '.join(option['choices'])}" if "choices" in option else ""
     elements = f" whose items are each {WORDS[OPTION_TYPES[option['elements']]]}" if "elements" in option else ""
     slip = quoting(_type(option), value)
-    slip += " (-e name=value gives text, -e '{name: value}' does not)" if slip and isinstance(value, str) else ""
     return f"must be {WORDS[_type(option)]}{elements}{choices}{slip}"
 
 

@@ -36,6 +36,8 @@ class Memory:
     block: float  # of the KV cache's unit; vLLM makes the state of as many layers fit as have KV
     kv_token_bytes: float
     length: int  # longest request, tokens
+    longest: int  # that the model knows
+    data: int  # ranks that each take requests of their own, with such KV
 
     @property
     def loaded(self) -> float:
@@ -50,6 +52,11 @@ class Memory:
         """Tokens of KV beside the state of one request."""
         return max(int((self.kv - self.state) * GIB / self.kv_token_bytes), 0)
 
+    @property
+    def replica_tokens(self) -> int:
+        """Tokens of KV of the whole replica."""
+        return self.tokens * self.data
+
     def as_dict(self) -> dict:
         return {
             "usable_gib": self.usable,
@@ -60,8 +67,9 @@ class Memory:
             "kv_gib": round(self.kv, 2),
             "kv_at_most": self.workspace is None,
             "kv_tokens": self.tokens,
+            "data_ranks": self.data,
             "max_model_len": self.length,
-            "full_length_requests": round(self.tokens / self.length, 2),
+            "full_length_requests": round(self.tokens * self.data / self.length, 2),
             "state_gib_per_request": round(self.state, 4),
         }
 
@@ -93,6 +101,8 @@ def count(site: Site, replica: Replica, arguments: Arguments) -> Memory | None:
         block=state * shapes["kv_layers"] / (shapes["layers"] - shapes["kv_layers"]),
         kv_token_bytes=layers * shapes["kv_width"] * number * share / context,
         length=int(arguments.number(LENGTH) or shapes["max_model_len"]),
+        longest=shapes["max_model_len"],
+        data=parallel.data,
     )
     fits = min(found.tokens, shapes["max_model_len"])
     return replace(found, length=fits) if arguments.value(LENGTH) in AUTO and fits else found
@@ -147,7 +157,12 @@ def faults(replica: Replica, memory: Memory, arguments: Arguments, others: str) 
         yield Fault("serving_profile", value, limits, others)
         return
     left = f"{limits}; {memory.loaded:.1f} of weights{room} leave {memory.kv:.2f}"
-    if memory.tokens < memory.length:
+    if memory.length > memory.longest:
+        limit = f"the model reads {memory.longest:,} tokens at most"
+        yield Fault(
+            "serving_max_model_len", memory.length, limit, f"write {min(memory.longest, memory.tokens)} or less"
+        )
+    elif memory.tokens < memory.length:
         need = memory.length * memory.kv_token_bytes / GIB + memory.state
         limit = f"one such request needs {need:.2f} GiB of KV per GPU; {left}, {memory.tokens} tokens"
         shorter = (

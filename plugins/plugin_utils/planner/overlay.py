@@ -1,7 +1,7 @@
 # Copyright (c) 2026 the sovereign.kimi_k3 authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds what lies in a site's folder as if it were of its catalogue, and would be read by nobody."""
+"""A site's own entries over the collection's, and what lies in its folder that nobody would read."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults i
 FOLDER = "catalogue"
 FILE = re.compile(r"[a-z0-9][a-z0-9._-]*\.yml")
 LIMIT = "a site's catalogue holds <kind>/<name>.yml, in lower case; kinds: "
+
+
+def laid(under: object, over: object) -> object:
+    """What a site's entry makes of the collection's: mappings key by key, anything else replaced."""
+    if not (isinstance(under, dict) and isinstance(over, dict)):
+        return over
+    return {**under, **{key: laid(under[key], value) if key in under else value for key, value in over.items()}}
 
 
 def stray_faults(site: Path, kinds: Sequence[str]) -> Iterator[Fault]:

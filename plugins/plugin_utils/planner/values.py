@@ -71,7 +71,7 @@ def quoting(kind: type, value: object) -> str:
         return ", so put it in quotes"
     unquoted = {int: r"[+-]?\d+", bool: r"(?i:true|false)"}.get(kind)
     slip = unquoted and isinstance(value, str) and re.fullmatch(unquoted, value.strip())
-    return ", so leave the quotes out" if slip else ""
+    return ", so leave the quotes out, or with -e write -e '{name: value}'" if slip else ""
 
 
 def plain(value):

@@ -55,6 +55,15 @@ def test_a_file_of_a_site_replaces_the_keys_that_it_states(tmp_path):
     assert (entry["gpu_memory_gib"], entry["gpus_per_node"]) == (200, 8)
 
 
+def test_a_file_of_a_site_changes_one_key_inside_another(tmp_path):
+    stated = "source: ours\ndate: 2026-12-01\npools: {decode: {ports: {http: 9002}}}\n"
+    known = overlay(tmp_path, "profiles", "pd_cluster", stated)
+    pools = known.find("profiles", "pd_cluster")["pools"]
+    assert (pools["decode"]["ports"]["http"], pools["decode"]["ports"]["side_channel"]) == (9002, 5558)
+    assert pools["prefill"]["ports"]["http"] == 8001
+
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "content", "words"),
     [
