@@ -55,7 +55,7 @@ def test_one_variable_makes_bogota_four_replicas_of_one_pool_with_two_trays_spar
     result = site("bogota").with_site(serving_profile="multi_node_dep").plan()
     assert sizes(result) == [("DEP16", 4)] * 4
     assert result["spare"] == ["tray-17", "tray-18"]
-    assert [fault["value"] for fault in result["warnings"]] == ["tray-17, tray-18"]
+    assert "tray-17, tray-18" in [fault["value"] for fault in result["warnings"]]
 
 
 def test_ipv6_addresses_are_bare_in_flags_and_in_brackets_in_urls():
