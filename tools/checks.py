@@ -25,6 +25,7 @@ STEPS = {
     "changelog": "antsibull-changelog lint",
     "ansible-lint": "ansible-lint --nocolor --format=pep8 -q",
     "units": "pytest tests/unit",
+    "engine_contract": "pytest -q tests/engine_contract",
     # Named outright: without a .git folder molecule would not find it, and succeed with no hosts.
     "molecule": "molecule --base-config .config/molecule/config.yml test --all --no-command-borders",
     "rehearsal": "pytest -v tests/rehearsal",
