@@ -95,7 +95,10 @@ def test_without_expert_parallelism_narrow_slices_of_experts_are_padded(hardware
 
 
 def test_a_pipeline_is_judged_by_its_fullest_stage():
-    parts = counted(cell("b200", "multi_node_tp_pp")).weights
+    found = counted(cell("b200", "multi_node_tp_pp"))
+    parts = found.weights
+    assert found.kv_token_bytes == 12 * 576  # half of 24 layers, 8 bits
+    assert found.state * 1024 == pytest.approx(54.78 / 2, rel=0.001)
     assert parts["routed experts"] == pytest.approx(1446.456e9 / 2**30 / 8 * 47 / 93, rel=0.001)
     assert "vision tower" in parts
     assert "output head" not in parts

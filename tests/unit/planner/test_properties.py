@@ -142,20 +142,20 @@ def test_nobody_starts_before_the_head_that_it_points_at(sample):
 @given(
     st.sampled_from(sorted({hardware for hardware, _profile in LAYOUTS})),
     st.sampled_from(builtin().names("profiles")),
+    st.sampled_from(["nvlink", "roce"]),
     st.integers(1, 9),
     st.integers(1, 24),
 )
-def test_a_layout_that_a_refusal_proposes_is_sound(hardware, profile, size, count):
-    sample = cell(hardware, profile, {"unified": count, "prefill": count, "decode": count}).with_site(
-        serving_nodes_per_replica=size
-    )
+def test_a_layout_that_a_refusal_proposes_is_sound(hardware, profile, fabric, size, count):
+    nodes = {"unified": count, "prefill": count, "decode": count}
+    sample = cell(hardware, profile, nodes, fabric).with_site(serving_nodes_per_replica=size)
     remedies = [fault["remedy"] for fault in sample.plan()["refusals"]]
     proposals = [proposal for remedy in remedies for proposal in PROPOSAL.findall(remedy)]
     pools = {}  # what is proposed for prefill, and for decode, holds together
     for _name, told in proposals:
         pools |= yaml.safe_load(told) if told.startswith("{") else {}
     for name, told in proposals if all(map(PROPOSAL.search, remedies)) else ():
-        other = cell(hardware, name, {"unified": count, "prefill": count, "decode": count})
+        other = cell(hardware, name, nodes, fabric)
         given_nodes = pools if told.startswith("{") else int(told)
         assert other.with_site(serving_nodes_per_replica=given_nodes).plan()["refusals"] == []
 

@@ -6,7 +6,7 @@ import pytest
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.site import VARIABLES
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import Unresolved
 
-from tests.unit.planner.samples import ABSENT, REHEARSAL, cusco, cusco_in_pairs, lima, read
+from tests.unit.planner.samples import ABSENT, REHEARSAL, cell, cusco, cusco_in_pairs, lima, read
 
 HEX = "f" * 64
 HUB = "https://huggingface.co"
@@ -162,6 +162,39 @@ CASES = {
         "serving_tensor_parallel_size",
         "splits tensors over all 8 GPUs of a replica, not over 4",
     ),
+    "a pipeline stage on a node and a half": (
+        lambda: cell("b300", "multi_node_tp_pp", {"unified": 3}).with_site(
+            serving_tensor_parallel_size=12, serving_nodes_per_replica=3
+        ),
+        "serving_tensor_parallel_size",
+        "a pipeline stage has whole nodes or shares one evenly, so 12 and 8 must divide",
+    ),
+    "more pipeline stages than layers": (
+        lambda: cell("b300", "multi_node_tp_pp", {"unified": 12}).with_site(
+            serving_tensor_parallel_size=1, serving_nodes_per_replica=12
+        ),
+        "serving_tensor_parallel_size",
+        "93 layers, one at least for each pipeline stage",
+    ),
+    "context over ranks that are not there": (
+        overrides(flags={"--decode-context-parallel-size": 3}),
+        "serving_overrides.flags.--decode-context-parallel-size",
+        "must divide the tensor-parallel size, 8",
+    ),
+    "a profile that nobody is known to have run on this hardware": (
+        lambda: cell("b300", "multi_node_tp_dp"),
+        "serving_profile",
+        "b300 is known to serve with multi_node_dep",
+    ),
+    "a node in no pool at the address of one that is": (
+        lambda: (
+            lima()
+            .with_groups(decode=lima().groups["decode"][:4])
+            .with_hosts({"gpu-08": {"fabric_address": "10.30.0.11"}})
+        ),
+        "gpu-08.fabric_address",
+        "gpu-01 has it too",
+    ),
     "a size for a pool that is none": (
         lambda: lima().with_site(serving_nodes_per_replica={"prefil": 1}),
         "serving_nodes_per_replica.prefil",
@@ -276,6 +309,17 @@ def test_a_fault_is_refused_with_its_place_and_its_remedy(case):
     told = [fault for fault in result["refusals"] if fault["where"] == where]
     assert any(words in f"{fault['limit']} {fault['remedy']}" for fault in told), result["refusals"]
     assert (result["digest"], result["nodes"]) == (None, {})
+
+
+def test_a_wrong_override_makes_nothing_else_wrong():
+    flags = {"--max-num-seqs": "many"}  # instead of 32, without which this layout would be refused
+    [fault] = cell("gb300", "multi_node_dep", serving_overrides={"flags": flags}).plan()["refusals"]
+    assert fault["value"] == "many"
+
+
+def test_a_layout_that_nobody_ran_and_that_does_not_fit_is_refused_for_its_size_alone():
+    [fault] = cell("h200", "multi_node_dep").plan()["refusals"]
+    assert "GiB of weights" in fault["value"]
 
 
 def test_all_faults_come_in_one_answer_the_sites_first_then_node_by_node():
