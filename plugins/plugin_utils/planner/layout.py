@@ -196,8 +196,8 @@ def _size_faults(site: Site, shape: Mapping, size: int, members: Sequence[Node],
         yield Fault(NODES, size, limit, f"add {size - available} node(s) to the group, or choose another layout")
     elif not fits:
         domains = _neighbours(site, members)
-        found = ", ".join(f"{near[0]['nvlink_domain'] or 'none named'} {len(near)}" for near in domains)
-        limit = f"over NVLink the {size} nodes of a replica share one domain; nodes by domain: {found}"
+        found = ", ".join(f"{len(near)} in {near[0]['nvlink_domain'] or 'none named'}" for near in domains)
+        limit = f"over NVLink the {size} nodes of a replica share one domain"
         remedy = f"correct it, give a replica {max(map(len, domains))} nodes, or write the network between the racks"
         yield Fault("nvlink_domain", found, limit, f"{remedy} as fabric_kind")
 
