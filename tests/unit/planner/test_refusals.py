@@ -21,10 +21,6 @@ def node(**values):
     return lambda: cusco().with_hosts({"gpu-03": values})
 
 
-def overrides(**values):
-    return site(serving_overrides=values)
-
-
 def first_nodes(count):
     """Lima as one replica over its first nodes."""
     names = cusco().groups["gpu_nodes"][:count]
@@ -176,11 +172,6 @@ CASES = {
         "serving_tensor_parallel_size",
         "93 layers, one at least for each pipeline stage",
     ),
-    "context over ranks that are not there": (
-        overrides(flags={"--decode-context-parallel-size": 3}),
-        "serving_overrides.flags.--decode-context-parallel-size",
-        "must divide the tensor-parallel size, 8",
-    ),
     "a profile that nobody is known to have run on this hardware": (
         lambda: cell("b300", "multi_node_tp_dp"),
         "serving_profile",
@@ -274,31 +265,6 @@ CASES = {
     ),
     "engine too old": (site(serving_image="vllm/vllm-openai:kimi-k3"), "serving_image", "0.27.1 or newer"),
     "image for other hardware": (node(gpu_model="cpu", gpu_count=1), "gpu-03.gpu_model", "image is for cuda"),
-    "overrides of another shape": (overrides(flag={}), "serving_overrides", "has flags and env"),
-    "flags as a list": (overrides(flags=["--x"]), "serving_overrides.flags", "must be a mapping"),
-    "flag in its short form": (overrides(flags={"-tp": 8}), "serving_overrides.flags.-tp", "long form"),
-    "flag with underscores": (overrides(flags={"--max_x": 8}), "serving_overrides.flags.--max_x", "--like-this"),
-    "flag set to false": (overrides(flags={"--x": False}), "serving_overrides.flags.--x", "null takes one away"),
-    "flag of the plan": (overrides(flags={"--port": 1}), "serving_overrides.flags.--port", "the plan computes it"),
-    "flag of the layout": (
-        overrides(flags={"--data-parallel-size": 2}),
-        "serving_overrides.flags.--data-parallel-size",
-        "serving_profile decide",
-    ),
-    "words for a number that memory is counted with": (
-        overrides(flags={"--max-num-seqs": "many"}),
-        "serving_overrides.flags.--max-num-seqs",
-        "write it in digits",
-    ),
-    "secret flag": (overrides(flags={"--api-key": "x"}), "serving_overrides.flags.--api-key", "no secret"),
-    "secret variable": (overrides(env={"HF_TOKEN": "x"}), "serving_overrides.env.HF_TOKEN", "no secret"),
-    "variable in small letters": (overrides(env={"a": 1}), "serving_overrides.env.a", "LIKE_THIS"),
-    "variable set to true": (overrides(env={"A": True}), "serving_overrides.env.A", "text or a number"),
-    "endless start": (
-        overrides(env={"VLLM_ENGINE_READY_TIMEOUT_S": "long"}),
-        "serving_overrides.env.VLLM_ENGINE_READY_TIMEOUT_S",
-        "whole seconds",
-    ),
 }
 
 
@@ -309,12 +275,6 @@ def test_a_fault_is_refused_with_its_place_and_its_remedy(case):
     told = [fault for fault in result["refusals"] if fault["where"] == where]
     assert any(words in f"{fault['limit']} {fault['remedy']}" for fault in told), result["refusals"]
     assert (result["digest"], result["nodes"]) == (None, {})
-
-
-def test_a_wrong_override_makes_nothing_else_wrong():
-    flags = {"--max-num-seqs": "many"}  # instead of 32, without which this layout would be refused
-    [fault] = cell("gb300", "multi_node_dep", serving_overrides={"flags": flags}).plan()["refusals"]
-    assert fault["value"] == "many"
 
 
 def test_a_layout_that_nobody_ran_and_that_does_not_fit_is_refused_for_its_size_alone():
