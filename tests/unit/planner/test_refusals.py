@@ -282,6 +282,10 @@ def test_a_layout_that_nobody_ran_and_that_does_not_fit_is_refused_for_its_size_
     assert "GiB of weights" in fault["value"]
 
 
+def test_a_refused_plan_has_the_keys_of_a_sound_one():
+    assert cusco().with_site(checkpoint_path="/").plan().keys() == cusco().plan().keys()
+
+
 def test_all_faults_come_in_one_answer_the_sites_first_then_node_by_node():
     changes = {"gpu-02": {"gpu_count": 4}, "gpu-08": {"fabric_address": "::"}, "gpu-01": {"gpu_model": "b3"}}
     result = cusco().with_site(checkpoint_path="/", serving_model="k3").with_hosts(changes).plan()
