@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.engine_contract import shapes
 from tests.engine_contract.inside.gpus import Gpu
 from tests.unit.planner import samples
 
@@ -25,6 +26,8 @@ ARCHITECTURES = {
     "mi355x": "gfx950",
 }
 TRANSPORTS = ("NCCL_", "GLOO_", "UCX_", "FI_")
+# Where a planned site keeps its draft models; they are judged beside the model.
+DRAFTS = "/srv/drafts"
 USUAL = ("tool_calling", "reasoning")
 
 
@@ -41,9 +44,14 @@ class Cell:
         return "-".join([self.hardware, self.profile, "+".join(self.features) or "plain", self.fabric or "usual"])
 
     def plan(self, version: str) -> dict:
+        site = {"serving_draft_model_path": f"{DRAFTS}/{self.features[-1]}"} if self.has_draft else {}
         return samples.cell(
-            self.hardware, self.profile, fabric=self.fabric, features=self.features, version=version
+            self.hardware, self.profile, fabric=self.fabric, features=self.features, version=version, **site
         ).plan()
+
+    @property
+    def has_draft(self) -> bool:
+        return bool(shapes.DRAFTS.keys() & self.features)
 
     @property
     def gpu(self) -> Gpu:
@@ -87,7 +95,7 @@ def engines(plan: Mapping) -> Iterator[dict]:
 
 def asked(cell: Cell, engine: Mapping, model: Path) -> dict:
     """What the judge is asked about an engine. Equal questions have equal names."""
-    argv = [str(model), *engine["argv"][1:]]
+    argv = [str(model), *(word.replace(DRAFTS, str(model.parent)) for word in engine["argv"][1:])]
     # Libraries that carry data between GPUs read these; no part of vLLM's configuration does.
     env = {name: value for name, value in engine["env"].items() if not name.startswith(TRANSPORTS)}
     content = json.dumps([cell.hardware, engine["argv"], sorted(env.items())])

@@ -28,7 +28,7 @@ from rehearsal.places import cache_dir
 VERSIONS = {
     path.name.removesuffix(".lock"): path for path in sorted((Path(__file__).parent / "versions").glob("*.lock"))
 }
-KEEP_DAYS = 14
+KEEP_DAYS = 3
 JUDGE_SECONDS = 600
 INSIDE = Path(__file__).parent / "inside"
 

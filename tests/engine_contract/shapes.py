@@ -67,6 +67,53 @@ CONFIG = {
     "pad_token_id": 0,
 }
 
+# Draft models, each by the feature that serves it. Their kind is known, and what a draft shares with the model; other
+# sizes are made up, so only what a line says of a draft is judged.
+SHARED = {"vocab_size": 163840, "hidden_size": 7168, "dtype": "bfloat16", "max_position_embeddings": 1048576}
+DRAFTS = {
+    "dspark": {
+        "architectures": ["Qwen3DSparkModel"],
+        "model_type": "speculators",
+        "speculators_model_type": "dspark",
+        "speculators_config": {
+            "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": 8}],
+            "verifier": {"name_or_path": "moonshotai/Kimi-K3"},
+        },
+        "aux_hidden_state_layer_ids": [2, 46, 90],
+        "block_size": 8,
+        "mask_token_id": 3,
+        "markov_rank": 256,
+        "transformer_layer_config": {
+            **SHARED,
+            "model_type": "qwen3",
+            "head_dim": 128,
+            "intermediate_size": 14336,
+            "num_attention_heads": 64,
+            "num_key_value_heads": 16,
+            "num_hidden_layers": 5,
+        },
+    },
+    "dspark_mla": {
+        **SHARED,
+        "architectures": ["K3DSparkModel"],
+        "model_type": "k3_dspark",
+        "intermediate_size": 14336,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 64,
+        "num_hidden_layers": 5,
+        "q_lora_rank": 1536,
+        "kv_lora_rank": 512,
+        "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64,
+        "v_head_dim": 128,
+        "block_size": 7,
+        "target_layer_ids": [1, 45, 89],
+        "num_target_layers": 3,
+        "mask_token_id": 3,
+        "markov_rank": 256,
+    },
+}
+
 # Code that the checkpoint brings, as Kimi-K3's does; --trust-remote-code lets vLLM load it.
 PROCESSOR = """\
 from transformers import BaseImageProcessor
@@ -102,8 +149,11 @@ IMAGES = {
 
 
 def write(folder: Path) -> Path:
-    """Make `folder` a checkpoint without weights, with the tiny model's tokenizer, and return it."""
-    folder.mkdir(parents=True)
+    """Make `folder` a checkpoint without weights and return it; its draft models stand beside it."""
+    for name, draft in DRAFTS.items():
+        (folder.parent / name).mkdir(parents=True)
+        (folder.parent / name / "config.json").write_text(json.dumps(draft))
+    folder.mkdir()
     (folder / "config.json").write_text(json.dumps(CONFIG))
     (folder / "preprocessor_config.json").write_text(json.dumps(IMAGES))
     (folder / "kimi_k3_vision_processing.py").write_text(PROCESSOR)

@@ -26,6 +26,18 @@ SIZES = {
 }
 PLANNED = [(version, cell) for version in VERSIONS for cell in cells.cells() if cells.planned(cell, version)]
 
+# What the catalogue still has to mend: when it does, the test says so.
+KNOWN = {
+    ("0.27.1", "pd_cluster", feature): "32 tokens a step are too few for 8 requests with drafts; 0.27.1 stops at start"
+    for feature in ("dspark", "dspark_mla")
+}
+
+
+def marked(version: str, cell: Cell) -> object:
+    reason = KNOWN.get((version, cell.profile, cell.features[-1] if cell.features else None))
+    return pytest.param(version, cell, marks=[pytest.mark.xfail(reason=reason, strict=True)] if reason else [])
+
+
 every_cell = pytest.mark.parametrize(("version", "cell"), PLANNED, ids=str)
 every_version = pytest.mark.parametrize("version", VERSIONS)
 
@@ -37,6 +49,14 @@ def judged(ask: Ask, version: str, cell: Cell) -> Iterator[tuple[dict, dict]]:
     found = ask(version)
     for engine in cells.engines(cells.planned(cell, version)):
         yield engine, found[cells.asked(cell, engine, Path())["id"]]
+
+
+def accepted(ask: Ask, version: str, cell: Cell) -> list[tuple[dict, dict]]:
+    """The same, of lines that vLLM takes: what it made of them can be looked at."""
+    found = list(judged(ask, version, cell))
+    if not all(verdict["summary"] for _, verdict in found):
+        pytest.skip("vLLM refuses a line of this cell, which another test tells")
+    return found
 
 
 def flags(engine: Mapping) -> dict[str, str | None]:
@@ -63,7 +83,7 @@ def test_every_layout_of_the_catalogue_is_planned_and_so_judged(machine: str) ->
     assert left == set(cells.samples.builtin().find("hardware", machine)["layouts"])
 
 
-@every_cell
+@pytest.mark.parametrize(("version", "cell"), [marked(*planned) for planned in PLANNED], ids=str)
 def test_vllm_accepts_the_lines_and_knows_their_variables(verdicts: Ask, version: str, cell: Cell) -> None:
     for engine, verdict in judged(verdicts, version, cell):
         assert verdict["error"] is None, f"{engine['name']}: {' '.join(engine['argv'])}"
@@ -72,12 +92,13 @@ def test_vllm_accepts_the_lines_and_knows_their_variables(verdicts: Ask, version
 
 @every_cell
 def test_vllm_reads_the_sizes_that_the_plan_means(verdicts: Ask, version: str, cell: Cell) -> None:
-    for engine, verdict in judged(verdicts, version, cell):
+    pools = cells.samples.builtin().find("profiles", cell.profile)["pools"]
+    for engine, verdict in accepted(verdicts, version, cell):
         said, made = flags(engine), verdict["summary"]
         written = {key: int(said[flag]) for flag, key in SIZES.items() if flag in said}
         assert {key: made[key] for key in written} == written, engine["name"]
-        assert made["experts"] == ("--enable-expert-parallel" in said)
-        assert made["entry"].startswith("headless") == ("--headless" in said)
+        assert made["experts"] == pools[engine["pool"]]["parallel"]["experts"]
+        assert made["entry"].startswith("headless") == ("http" not in engine["ports"])
         transfer = json.loads(said.get("--kv-transfer-config") or "{}")
         assert (made["connector"], made["kv_role"]) == (transfer.get("kv_connector"), transfer.get("kv_role"))
 
@@ -85,7 +106,7 @@ def test_vllm_reads_the_sizes_that_the_plan_means(verdicts: Ask, version: str, c
 @every_cell
 def test_the_engines_of_a_replica_use_all_its_gpus_and_fit_together(verdicts: Ask, version: str, cell: Cell) -> None:
     replicas: dict[str, list[dict]] = {}
-    for engine, verdict in judged(verdicts, version, cell):
+    for engine, verdict in accepted(verdicts, version, cell):
         made = verdict["summary"]
         gpus = engine["hardware"]["gpus"] * len(engine["members"])
         assert made["tensor"] * made["pipeline"] * made["data"] == gpus, engine["name"]
@@ -96,8 +117,7 @@ def test_the_engines_of_a_replica_use_all_its_gpus_and_fit_together(verdicts: As
 @every_version
 @pytest.mark.parametrize("name", wrong.LINES)
 def test_a_wrong_line_is_refused_in_vllms_own_words(verdicts: Ask, version: str, name: str) -> None:
-    _, words = wrong.LINES[name]
-    assert words in verdicts(version)[f"wrong/{name}"]["error"]
+    assert wrong.LINES[name].refusal in verdicts(version)[f"wrong/{name}"]["error"]
 
 
 @every_version
@@ -108,21 +128,11 @@ def test_the_pair_of_lines_of_the_public_recipe_does_not_fit(verdicts: Ask, vers
 
 
 @every_version
-def test_the_rust_front_end_judges_what_it_is_given(verdicts: Ask, version: str) -> None:
-    found = verdicts(version)
-    assert found["wrong/only python"]["error"] is None
-    assert wrong.ONLY_PYTHON[1] in found["wrong/only python, asked of rust"]["error"]
-
-
-@every_version
 def test_a_line_is_judged_in_its_own_environment_only(verdicts: Ask, version: str) -> None:
-    found = verdicts(version)
-    assert found["right/rust"]["summary"]["entry"] == "rust front end"
-    assert found["right/without rust"]["summary"]["entry"] == "api server"
+    entries = [verdicts(version)[name]["summary"]["entry"] for name in ("rust", "no rust")]
+    assert entries == ["rust front end", "api server"]
 
 
 @every_version
-def test_variables_that_vllm_does_not_know_or_refuses_are_told(verdicts: Ask, version: str) -> None:
-    found = verdicts(version)
-    assert found["wrong/unknown variable"]["unknown_env"] == ["VLLM_NO_SUCH_NAME"]
-    assert "VLLM_SSM_CONV_STATE_LAYOUT" in found["wrong/value of a variable"]["error"]
+def test_a_variable_that_vllm_does_not_know_is_told(verdicts: Ask, version: str) -> None:
+    assert verdicts(version)["unknown variable"]["unknown_env"] == ["VLLM_NO_SUCH_NAME"]

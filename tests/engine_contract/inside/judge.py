@@ -1,7 +1,7 @@
 """Runs with an engine's packages: reads cases as JSON, asks vLLM itself about each, prints one JSON line for each.
 
 Input, on standard input: {"cases": [{"id", "gpu": {fields of Gpu}, "argv", "env"}]}, all of one accelerator.
-Output: {"id", "ok", "error", "unknown_env", "summary"} for each case; the summary is of the built configuration.
+Output: {"id", "error", "unknown_env", "summary"} for each case; the summary is of the built configuration.
 """
 # SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -17,21 +17,25 @@ from collections.abc import Iterable, Mapping
 from typing import TextIO
 
 import gpus
+from attention import Attention
 from gpus import Gpu, machine
 from launching import Launched, Serve
 
 LENGTH = 600
 
 
-def judge(serve: Serve, case: Mapping) -> dict:
+def judge(serve: Serve, attention: Attention, case: Mapping) -> dict:
     """Ask vLLM about one line, in the environment that the plan gives the engine."""
     words, before = io.StringIO(), dict(os.environ)
     os.environ.update(case["env"])
-    launched, error = None, None
+    launched, error, chosen = None, None, {}
     try:
         with contextlib.redirect_stderr(words):
             read_environment(case["env"])
             launched = serve(case["argv"])
+            if machine.gpu.accelerator == "cuda":
+                chosen = attention.of(launched.config)
+                error = chosen.get("error")
     except SystemExit:
         # argparse has printed its usage and then what is wrong.
         error = words.getvalue().rpartition("error: ")[2] or words.getvalue()
@@ -43,10 +47,9 @@ def judge(serve: Serve, case: Mapping) -> dict:
         os.environ.update(before)
     return {
         "id": case["id"],
-        "ok": launched is not None,
         "error": error and " ".join(error.split())[:LENGTH],
         "unknown_env": unknown(case["env"]),
-        "summary": launched and summary(launched),
+        "summary": launched and {**summary(launched), "attention": chosen},
     }
 
 
@@ -104,8 +107,9 @@ def in_a_process_of_its_own(serve: Serve, gpu: Gpu, cases: Iterable[Mapping], re
             sys.exit(f"the judge of {gpu.name} ended with status {status}")
         return
     machine.has(gpu)
+    attention = Attention()
     for case in cases:
-        print(json.dumps(judge(serve, case)), file=results, flush=True)
+        print(json.dumps(judge(serve, attention, case)), file=results, flush=True)
     os._exit(0)
 
 
