@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.engine_contract import cells, wrong
+from tests.engine_contract import cells, environments, shapes, wrong
 from tests.engine_contract.cells import Cell
 from tests.engine_contract.environments import VERSIONS
 
@@ -41,7 +43,31 @@ def marked(version: str, cell: Cell) -> object:
 every_cell = pytest.mark.parametrize(("version", "cell"), PLANNED, ids=str)
 every_version = pytest.mark.parametrize("version", VERSIONS)
 
-Ask = Callable[[str], dict[str, dict]]
+Verdicts = dict[str, dict]
+Ask = Callable[[str], Verdicts]
+
+
+def ask(environment: environments.Environment, model: Path, accelerator: str) -> Verdicts:
+    """Let one version judge all lines of one accelerator."""
+    lines = [*wrong.cases(model), *cells.cases(environment.version, model)]
+    question = {"cases": [line for line in lines if line["gpu"]["accelerator"] == accelerator]}
+    answers = map(json.loads, environment.judge(json.dumps(question)).splitlines())
+    return {answer["id"]: answer for answer in answers}
+
+
+@pytest.fixture(scope="session")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    """Verdicts of a version by the name of the line: all are asked, as many at a time as there are processors."""
+    home = tmp_path_factory.mktemp("engine")
+    model = shapes.write(home / "kimi-k3")
+    versions = environments.build(home)
+    pool = ThreadPoolExecutor(os.cpu_count())
+    asked = {
+        version: [pool.submit(ask, environment, model, accelerator) for accelerator in ("cuda", "rocm")]
+        for version, environment in versions.items()
+    }
+    yield lambda version: {name: verdict for answer in asked[version] for name, verdict in answer.result().items()}
+    pool.shutdown(cancel_futures=True)
 
 
 def judged(ask: Ask, version: str, cell: Cell) -> Iterator[tuple[dict, dict]]:
