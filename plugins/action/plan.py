@@ -97,11 +97,12 @@ def validate(name: str, option: dict, value: object) -> tuple[object, list[str]]
 
 def texts(directory: Path) -> dict[str, str]:
     """{name: text} of the files that Ansible reads as the inventory; the rehearsal's own may repeat the site's."""
-    files = (path for path in directory.iterdir() if path.is_file() and path.name != "simulated.yml")
+    folders = [directory / name for name in ("group_vars", "host_vars")]
+    files = [*directory.iterdir(), *(path for folder in folders for path in folder.rglob("*"))]
     return {
-        path.name: path.read_text(encoding="utf-8", errors="replace")
+        str(path.relative_to(directory)): path.read_text(encoding="utf-8", errors="replace")
         for path in files
-        if not IGNORED.search(os.fsencode(path.name))
+        if path.is_file() and path.name != "simulated.yml" and not IGNORED.search(os.fsencode(path.name))
     }
 
 

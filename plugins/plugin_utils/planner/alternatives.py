@@ -12,6 +12,7 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import g
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Catalogue
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.layout import (
     NODES,
+    TENSOR,
     Replica,
     nvlink_faults,
     replica,
@@ -22,11 +23,14 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.parallel
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.site import Site
 
 SHOWN = 3
+CRAMPED = 1 << 16  # tokens of KV; with fewer, a layout is named after those that warn of something
 
 
 def named(site: Site, pool: str, members: Sequence[Node], catalogue: Catalogue) -> str:
     """Remedy: up to three layouts that fit, best first, or what else to do."""
     fitting = sorted(_fitting(site, pool, members, catalogue), key=lambda row: row[:3])
+    if not fitting and pool != "unified":
+        fitting = sorted(_fitting(site, "unified", members, catalogue), key=lambda row: row[:3])
     shown, seen = [], set()
     for *_rank, profile, word in fitting:
         if profile not in seen:
@@ -44,7 +48,8 @@ def _fitting(site: Site, pool: str, members: Sequence[Node], catalogue: Catalogu
     """
     hardware = members[0].hardware
     for name, entry in catalogue.entries["profiles"].items():
-        other = replace(site, profile=entry, values={**site.values, "serving_profile": name})
+        values = {**site.values, "serving_profile": name, TENSOR: None}
+        other = replace(site, profile=entry, values=values)
         shape = entry["pools"].get(pool)
         if not shape or (name not in hardware["layouts"] and name != site.profile.name):
             continue
@@ -57,16 +62,15 @@ def _fitting(site: Site, pool: str, members: Sequence[Node], catalogue: Catalogu
                 unusual = size != usual(other, pool, hardware)["nodes"]
                 count = len(members) // size
                 told = f"{candidate.parallel}{_tokens(tokens)}"
-                words = f"serving_profile: {name} with {NODES}: {_nodes(site, pool, size)} ({told})"
-                yield warnings + unusual, len(members) % size, -tokens * count, name, words
+                alone = f" and without {TENSOR}" if site.of_pool(TENSOR, pool) else ""
+                words = f"serving_profile: {name} with {_nodes(pool, size)}{alone} ({told})"
+                worries = warnings + unusual + (0 < tokens < CRAMPED)
+                yield worries, len(members) % size, -tokens * count, name, words
 
 
-def _nodes(site: Site, pool: str, size: int) -> str:
+def _nodes(pool: str, size: int) -> str:
     """What to write for NODES, so that another pool keeps its own number."""
-    if pool == "unified":
-        return str(size)
-    given = site[NODES] if isinstance(site[NODES], dict) else {}
-    return f"{{{', '.join(f'{name}: {number}' for name, number in {**given, pool: size}.items())}}}"
+    return f"{NODES}: {size}" if pool == "unified" else f"{size} for {pool} in {NODES}"
 
 
 def _tokens(tokens: int) -> str:

@@ -150,7 +150,8 @@ def merge(site: Site, engine: Engine, workarounds: Iterable[tuple[Entry, Mapping
     known = placeholder_values(site, engine)
     layers = [*blocks(site, engine), *(("fault", gate, block) for gate, block in workarounds)]
     for layer, entry, block in layers:
-        source = f"{entry.source}: {block['why']}" if "why" in block else entry.source
+        why = block.get("why") or entry.get("summary")
+        source = f"{entry.source}: {why}" if why else entry.source
         _put(arguments, block, layer, source, known)
         for item in block.get("container", []):
             word = filled(item, known)

@@ -17,6 +17,7 @@ import referencing
 import yaml
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import overlay
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault, suggest
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.reserved import layout_faults, secret_faults
 
 KINDS = ("engines", "hardware", "models", "profiles", "fabrics", "features", "faults")
 # Keys of a `when` that name an entry.
@@ -89,12 +90,32 @@ def load(site_directory: Path | None = None, directory: Path | None = None) -> C
         for entry in _read(place, "site catalogue" if overlaid else "catalogue", faults) if place else ():
             known = entries[entry.kind].get(entry.name)
             whole = replace(entry, data=overlay.laid(known.data if known else {}, entry.data))
-            wrong = [*_check(validators[entry.kind], whole), *_unsourced(entry)]
+            wrong = [*_check(validators[entry.kind], whole), *_unsourced(entry), *_forbidden(whole)]
             faults += wrong
             if not wrong:
                 entries[entry.kind][entry.name] = whole
     strays = overlay.stray_faults(site_directory, KINDS) if site_directory else ()
-    return Catalogue(entries, (*strays, *faults, *_unknown_conditions(entries)))
+    # Where a file is wrong, what refers to it is not.
+    dangling = () if faults else (*_unknown_conditions(entries), *_unknown_references(entries))
+    return Catalogue(entries, (*strays, *faults, *dangling))
+
+
+def _unknown_references(entries: Mapping[str, Mapping[str, Entry]]) -> Iterator[Fault]:
+    """Profiles and pools that hardware has layouts for, and features that others exclude, must be there."""
+    for entry in entries["hardware"].values():
+        for profile, pools in entry["layouts"].items():
+            where = f"{entry.file}: $.layouts.{profile}"
+            known = entries["profiles"].get(profile)
+            if known is None:
+                yield Fault(where, profile, "must be a profile", suggest(profile, entries["profiles"]))
+            for pool in pools if known else ():
+                if pool not in known["pools"]:
+                    yield Fault(where, pool, f"{profile} has no such pool", suggest(pool, known["pools"]))
+    for entry in entries["features"].values():
+        for name in entry.get("excludes") or ():
+            if name not in entries["features"]:
+                where = f"{entry.file}: $.excludes"
+                yield Fault(where, name, "must be a feature", suggest(name, entries["features"]))
 
 
 def _unknown_conditions(entries: Mapping[str, Mapping[str, Entry]]) -> Iterator[Fault]:
@@ -103,18 +124,24 @@ def _unknown_conditions(entries: Mapping[str, Mapping[str, Entry]]) -> Iterator[
     known["generation"] = {entry["generation"] for entry in entries["hardware"].values()}
     for entry in (entry for found in entries.values() for entry in found.values()):
         for key, wanted in ((k, w) for when in _conditions(entry) for k, w in when.items() if k in known):
-            for value in wanted if isinstance(wanted, list) else [wanted]:
+            names = wanted["not"] if isinstance(wanted, dict) else wanted
+            for value in names if isinstance(names, list) else [names]:
                 if value not in known[key]:
                     where = f"{entry.file}: $.settings.when.{key}"
                     yield Fault(where, value, "no engine would ever have it", suggest(value, known[key]))
 
 
-def _conditions(entry: Entry) -> Iterator[Mapping]:
-    """Every `when` of an entry: a gate's own, its settings', and those of a profile's pools."""
+def setting_blocks(entry: Entry) -> Iterator[Mapping]:
+    """The settings of an entry, and those of a profile's pools."""
     pools = entry.data.get("pools", {}).values() if entry.kind == "profiles" else ()
-    settings = [entry.data.get("settings", []), *(pool.get("settings", []) for pool in pools)]
-    yield entry.data.get("when", {})
-    yield from (block.get("when", {}) for blocks in settings for block in blocks)
+    for settings in (entry.data.get("settings", []), *(pool.get("settings", []) for pool in pools)):
+        yield from settings
+
+
+def _conditions(entry: Entry) -> Iterator[Mapping]:
+    """Every `when` of an entry: a gate's own, a feature's `only`, and those of its settings."""
+    yield from (entry.data.get(key, {}) for key in ("when", "only"))
+    yield from (block.get("when", {}) for block in setting_blocks(entry))
 
 
 def _read(directory: Path, label: str, faults: list[Fault]) -> Iterator[Entry]:
@@ -131,6 +158,15 @@ def _read(directory: Path, label: str, faults: list[Fault]) -> Iterator[Entry]:
                 yield Entry(kind, path.stem, file, _plain(content))
             else:
                 faults.append(Fault(file, content, "must be a mapping", MANUAL))
+
+
+def _forbidden(entry: Entry) -> Iterator[Fault]:
+    """Sizes and ports are a profile's to set, and a secret is nobody's."""
+    for block in setting_blocks(entry) if isinstance(entry.get("settings"), list) else ():
+        for name in (*block.get("flags", {}), *block.get("env", {})):
+            yield from secret_faults(f"{entry.file}: $.settings", name)
+            if entry.kind not in ("engines", "profiles"):
+                yield from layout_faults(f"{entry.file}: $.settings", name)
 
 
 def _unsourced(entry: Entry) -> Iterator[Fault]:
@@ -159,7 +195,8 @@ def _validators(directory: Path) -> dict[str, jsonschema.Draft202012Validator]:
 
 def _check(validator: jsonschema.Draft202012Validator, entry: Entry) -> Iterator[Fault]:
     for error in sorted(validator.iter_errors(entry.data), key=lambda error: error.json_path):
-        yield Fault(f"{entry.file}: {error.json_path}", error.instance, error.message, MANUAL)
+        keys = ", ".join(map(str, error.instance)) if isinstance(error.instance, dict) else error.instance
+        yield Fault(f"{entry.file}: {error.json_path}", keys, error.message, MANUAL)
     if entry.get("name") != entry.name:
         limit = f"must be the file's name, {entry.name}"
         yield Fault(f"{entry.file}: $.name", entry.get("name"), limit, "rename one of the two")

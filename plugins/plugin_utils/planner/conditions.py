@@ -39,6 +39,8 @@ def holds(facts: Mapping, when: Mapping) -> bool:
 
 
 def _holds(fact: object, wanted: object) -> bool:
+    if isinstance(wanted, dict) and "not" in wanted:
+        return not _holds(fact, wanted["not"])
     if isinstance(wanted, dict):
         return fact is not None and within(fact, wanted)
     if isinstance(fact, set):

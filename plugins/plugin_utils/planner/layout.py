@@ -138,6 +138,7 @@ def lay_out(site: Site, nodes: Mapping[str, Node], groups: Mapping[str, list]) -
     pooled = {name for group in pools for name in groups.get(group, [])}
     idle = [nodes[name] for name in sorted({*groups.get("gpu_nodes", [])} - pooled, key=natural)]
     layout.spare |= {"gpu_nodes": idle} if idle else {}
+    layout.faults += _domain_faults(site, layout.replicas)
     for row in layout.replicas:
         layout.faults += [*_pairing_faults(site, row), *_division_faults(site, row)]
     return layout
@@ -240,6 +241,19 @@ def _pairing_faults(site: Site, replica: Replica) -> Iterator[Fault]:
                 remedy = f"write {head[variable]}, or put the node into another replica"
                 yield Fault(variable, node[variable], limit, remedy, node.name)
     yield from nvlink_faults(site, replica)
+
+
+def _domain_faults(site: Site, replicas: Sequence[Replica]) -> Iterator[Fault]:
+    """More GPUs that are said to be in one NVLink domain than one can have."""
+    domains: dict[object, list[Node]] = {}
+    for node in (node for row in replicas for node in row.nodes) if over_nvlink(site) else ():
+        domains.setdefault(node["nvlink_domain"], []).append(node)
+    for name, nodes in domains.items():
+        reach = nodes[0].hardware.get("nvlink_domain_gpus")
+        gpus = sum(node["gpu_count"] for node in nodes)
+        if reach and gpus > reach and all(row.gpus <= reach for row in replicas):
+            limit = f"one NVLink domain of {nodes[0].hardware.name} joins {reach} GPUs; {len(nodes)} nodes with {gpus}"
+            yield Fault("nvlink_domain", name, f"{limit} are said to be in it", "write for each node its rack")
 
 
 def nvlink_faults(site: Site, replica: Replica) -> Iterator[Fault]:

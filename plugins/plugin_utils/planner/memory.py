@@ -154,7 +154,16 @@ def faults(replica: Replica, memory: Memory, arguments: Arguments, others: str) 
     room = f" and {memory.workspace:g} of workspace" if memory.workspace else ""
     if memory.kv <= 0:
         value = f"{replica.parallel}: {memory.loaded:.1f} GiB of weights per GPU ({_parts(memory)}){room}"
-        yield Fault("serving_profile", value, limits, others)
+        share = arguments.settings.get(UTILIZATION)
+        if share and share.layer == "site":
+            yield Fault(
+                f"serving_overrides.flags.{UTILIZATION}",
+                share.value,
+                f"{value}; {limits}",
+                f"leave it out; or {others}",
+            )
+        else:
+            yield Fault("serving_profile", value, limits, others)
         return
     left = f"{limits}; {memory.loaded:.1f} of weights{room} leave {memory.kv:.2f}"
     if memory.length > memory.longest:

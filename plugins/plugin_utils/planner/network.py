@@ -10,7 +10,7 @@ import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault, several
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import Unresolved
 
 EPHEMERAL = range(32768, 61000)  # net.ipv4.ip_local_port_range, the kernel's default
@@ -51,9 +51,8 @@ def duplicate_faults(hosts: Mapping[str, Mapping]) -> Iterator[Fault]:
             holders.setdefault(address, {}).setdefault(host, variable)
     for sharing in holders.values():
         for host, variable in sharing.items() if len(sharing) > 1 else ():
-            others = ", ".join(other for other in sharing if other != host)
             thing = "node its own fabric address" if variable == "fabric_address" else "host an address of its own"
-            limit = f"one address, one node; {others} has it too"
+            limit = f"one address, one node; {several(list(sharing))} share it"
             yield Fault(variable, hosts[host].get(variable, host), limit, f"give each {thing}", host)
 
 
@@ -88,6 +87,8 @@ def port_faults(nodes: Mapping[str, dict]) -> Iterator[Fault]:
                 remedy = "change ports in the site's catalogue/profiles"
                 if port in taken:
                     yield Fault(where, port, f"{taken[port]} listens there already", remedy, node)
+                if port > 65535:
+                    yield Fault(where, port, "must be 65535 or less", remedy, node)
                 if port in EPHEMERAL:
                     limit = f"must be outside {EPHEMERAL.start}-{EPHEMERAL.stop - 1}, the kernel's own ports"
                     yield Fault(where, port, limit, remedy, node)

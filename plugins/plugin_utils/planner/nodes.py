@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ VARIABLES = {
     "gid_index": Variable(int, required=False, example="3"),
     "nvlink_domain": Variable(str, required=False, example="rack-1"),
 }
+
+DEVICE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,23 @@ def read_nodes(
         values, wrong = read(VARIABLES, variables.get(name, {}), node=name)
         node = nodes[name] = Node(name, values, catalogue.find("hardware", values["gpu_model"]))
         faults += wrong
-        faults += _hardware_faults(node, image, catalogue)
+        faults += [*_hardware_faults(node, image, catalogue), *_device_faults(node)]
         faults += network.address_faults(name, values["fabric_address"], values["fabric_interface"])
     return nodes, faults
+
+
+def _device_faults(node: Node) -> Iterator[Fault]:
+    """Cards by the names of the kernel, each once, and an index that counts from 0."""
+    devices = node["rdma_devices"] or []
+    wrong = [name for name in devices if not DEVICE.fullmatch(str(name)) or devices.count(name) > 1]
+    if wrong:
+        limit = "names of RDMA devices, each once"
+        yield Fault("rdma_devices", wrong, limit, "write them as `ibdev2netdev` shows them", node.name)
+    if node["gid_index"] is not None and node["gid_index"] < 0:
+        yield Fault("gid_index", node["gid_index"], "must be 0 or more", "write it as `show_gids` does", node.name)
+    if node["fabric_interface"] == "lo":
+        limit = "peers cannot reach the loopback interface"
+        yield Fault("fabric_interface", "lo", limit, "write the interface that has fabric_address", node.name)
 
 
 def _hardware_faults(node: Node, image: Image | None, catalogue: Catalogue) -> Iterator[Fault]:

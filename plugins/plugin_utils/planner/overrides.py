@@ -5,19 +5,40 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.arguments import LENGTH, OVERRIDES, READY, slot
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Entry, placeholders
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.conditions import within
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.arguments import (
+    LENGTH,
+    OVERRIDES,
+    READY,
+    Arguments,
+    blocks,
+    filled,
+    merged,
+    slot,
+    text,
+)
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import (
+    Catalogue,
+    Entry,
+    placeholders,
+    setting_blocks,
+)
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.conditions import placeholder_values, within
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.layout import Engine
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.reserved import (
+    computed_fault,
+    layout_faults,
+    secret_faults,
+)
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.site import Site
 
 FLAG = re.compile(r"--[a-z][a-z0-9]*(-[a-z0-9]+)*(\.[\w.-]+)?")
 NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
-SECRET = re.compile(r"(^|[-_])(token|secret|password|api-key|api_key)s?($|[-_])", re.IGNORECASE)
 # moonshotai/Kimi-K3, where an absolute path was meant.
 REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 # Flags that memory is counted with, or that a gate compares, and how their values are written.
@@ -29,12 +50,11 @@ COUNTED = {
     "--max-num-batched-tokens": WHOLE,
     "--decode-context-parallel-size": WHOLE,
 }
-LAYOUT = re.compile(r"--(no-)?(tensor-parallel|pipeline-parallel|data-parallel|enable-expert-parallel)")
 
 
-def override_faults(site: Site) -> Iterator[Fault]:
+def override_faults(site: Site, catalogue: Catalogue) -> Iterator[Fault]:
     """The shape of serving_overrides, and what a site may not override."""
-    overrides = site[OVERRIDES]
+    overrides, kinds = site[OVERRIDES], flag_kinds(catalogue)
     for key in sorted(set(overrides) - {"flags", "env"}, key=str):
         yield Fault(OVERRIDES, key, "has flags and env, nothing else", "move it under one of them")
     for key in ("flags", "env"):
@@ -42,27 +62,26 @@ def override_faults(site: Site) -> Iterator[Fault]:
             yield Fault(f"{OVERRIDES}.{key}", overrides[key], "must be a mapping", "write {} for none")
         else:
             for name, value in (overrides.get(key) or {}).items():
-                yield from _entry_faults(site, key, name, value)
+                yield from _entry_faults(site, kinds, key, name, value)
 
 
-def without_wrong_ones(site: Site) -> Site:
+def without_wrong_ones(site: Site, catalogue: Catalogue) -> Site:
     """The site with those overrides alone that no fault was found in, so that the rest of it can be judged."""
-    kept = {}
+    kept, kinds = {}, flag_kinds(catalogue)
     for key in ("flags", "env"):
         given = site[OVERRIDES].get(key)
         rows = given.items() if isinstance(given, dict) else ()
-        kept[key] = {name: value for name, value in rows if not any(_entry_faults(site, key, name, value))}
+        kept[key] = {name: value for name, value in rows if not any(_entry_faults(site, kinds, key, name, value))}
     return replace(site, values={**site.values, OVERRIDES: kept})
 
 
-def _entry_faults(site: Site, key: str, name: object, value: object) -> Iterator[Fault]:
+def _entry_faults(site: Site, kinds: Mapping[str, type], key: str, name: object, value: object) -> Iterator[Fault]:
     where = f"{OVERRIDES}.{key}.{name}"
     yield from (_flag_faults if key == "flags" else _env_faults)(where, name, value)
+    yield from _kind_faults(where, value, kinds.get(str(name))) if key == "flags" else ()
     yield from _reserved(site, where, name)
     yield from _gone(site, where, name)
-    if SECRET.search(str(name)):
-        limit = "a plan is printed and kept, so it holds no secret"
-        yield Fault(where, None, limit, "leave it out; the gateway checks keys")
+    yield from secret_faults(where, str(name))
 
 
 def _flag_faults(where: str, name: object, value: object) -> Iterator[Fault]:
@@ -76,6 +95,28 @@ def _flag_faults(where: str, name: object, value: object) -> Iterator[Fault]:
     for repo in sorted(filter(REPO.fullmatch, _texts(value))):
         limit = "an engine never calls out, so the name of a repository leads nowhere"
         yield Fault(where, repo, limit, "bring it to the nodes and write its absolute path")
+
+
+def flag_kinds(catalogue: Catalogue) -> dict[str, type]:
+    """{flag: bool (bare), dict or str} for the flags that the catalogue sets, as it writes them."""
+    entries = [entry for found in catalogue.entries.values() for entry in found.values()]
+    given = [pair for entry in entries for block in setting_blocks(entry) for pair in block.get("flags", {}).items()]
+    return {flag: type(value) if isinstance(value, (bool, dict)) else str for flag, value in given if value is not None}
+
+
+def _kind_faults(where: str, value: object, kind: type | None) -> Iterator[Fault]:
+    """A value of another shape than the flag has; text that was meant as JSON and is none."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            json.loads(value)
+        except ValueError as error:
+            yield Fault(where, value, f"must be JSON: {error}", "write an object of YAML instead of text")
+    elif kind is bool and value not in (True, False, None):
+        yield Fault(where, value, "is a bare flag", "write true, or null to take it away")
+    elif kind is dict and not isinstance(value, (dict, type(None))):
+        yield Fault(where, value, "takes an object", "write its keys, such as {mode: 3}")
+    elif kind is str and isinstance(value, (dict, list)):
+        yield Fault(where, value, "takes one value", "write text or a number")
 
 
 def _texts(value: object) -> set[str]:
@@ -100,9 +141,24 @@ def _env_faults(where: str, name: object, value: object) -> Iterator[Fault]:
 def _reserved(site: Site, where: str, name: object) -> Iterator[Fault]:
     entries = [site.engine, *filter(None, [site.profile])]
     computed = {item for entry in entries for item in _computed(entry)}
-    if isinstance(name, str) and (slot(name) in computed or LAYOUT.match(name)):
-        remedy = "leave it out; the inventory and serving_profile decide it"
-        yield Fault(where, name, "the plan computes it, and other parts rely on it", remedy)
+    if isinstance(name, str) and slot(name) in computed:
+        yield computed_fault(where, name)
+    else:
+        yield from layout_faults(where, str(name))
+
+
+def fixed_faults(site: Site, engine: Engine, arguments: Arguments) -> Iterator[Fault]:
+    """Settings that the catalogue calls fixed, and that something laid over them has changed."""
+    known = placeholder_values(site, engine)
+    for _layer, entry, block in blocks(site, engine):
+        for kind, prefix in (("flags", ""), ("env", "env:")) if block.get("fixed") else ():
+            for name, value in block.get(kind, {}).items():
+                wanted, setting = filled(value, known), arguments.settings[slot(f"{prefix}{name}")]
+                equal = text(setting.given) == text(wanted) or merged(setting.given, wanted) == setting.given
+                if setting.spelling != f"{prefix}{name}" or not equal:
+                    written = setting.spelling.removeprefix("env:")
+                    where = f"{OVERRIDES}.{kind}.{written}" if setting.layer == "site" else f"{entry.file}: {written}"
+                    yield Fault(where, setting.value, f"{entry.file}: {block['why']}", "leave it out")
 
 
 def _gone(site: Site, where: str, name: object) -> Iterator[Fault]:
@@ -116,10 +172,7 @@ def _gone(site: Site, where: str, name: object) -> Iterator[Fault]:
 
 def _computed(entry: Entry) -> Iterator[str]:
     """Names whose value the layout decides: those with a $name, or set for some engines of a replica only."""
-    pools = (entry.get("pools") or {}).values()
-    for block in (
-        block for settings in (entry["settings"], *(p.get("settings", []) for p in pools)) for block in settings
-    ):
+    for block in setting_blocks(entry):
         by_role = not block.get("when", {}).keys().isdisjoint(("role", "serves"))
         for name, value in {**block.get("flags", {}), **block.get("env", {})}.items():
             if by_role or placeholders(value):

@@ -30,6 +30,11 @@ def faults(site: Site, ready: Sequence[Ready]) -> Iterator[Fault]:
     decode = next((row for row in ready if row.replica.pool == "decode"), None)
     if not prefill or not decode:
         return
+    families = {endpoint.startswith("http://[") for row in ready for endpoint in row.replica.endpoints}
+    if len(families) > 1:
+        value = ", ".join(row.replica.head["fabric_address"] for row in ready)
+        limit = "prefill and decode must reach each other, so all speak IPv4 or all IPv6"
+        yield Fault("fabric_address", value, limit, "give all nodes addresses of one family")
     for name in SHARED:
         here, there = prefill.head.value(name), decode.head.value(name)
         if here != there:

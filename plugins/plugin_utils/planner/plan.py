@@ -63,8 +63,8 @@ def plan(
     unread = unread_fault(site, nodes)
     if unread:
         return _refused(declared, [unread], [])
-    refusals = [*faults, *catalogue.faults, *refusals, *site_faults, *overrides.override_faults(declared)]
-    declared = overrides.without_wrong_ones(declared)
+    refusals = [*faults, *catalogue.faults, *refusals, *site_faults, *overrides.override_faults(declared, catalogue)]
+    declared = overrides.without_wrong_ones(declared, catalogue)
     refusals += [*gates.override_faults(declared, catalogue), *features.exclusion_faults(declared)]
     required = _required_groups(declared)
     refusals += [*group_faults(groups, required), *pairing.group_faults(declared, groups)]
@@ -80,7 +80,7 @@ def plan(
         refusals += _replica_faults(declared, ready, catalogue)
     if refusals:
         return _refused(declared, refusals, warnings)
-    return _render(declared, layout, ready, warnings)
+    return _render(declared, layout, ready, warnings, _service_address(groups, nodes))
 
 
 def _judged(site: Site, layout: Layout, refused: set[str], catalogue: Catalogue) -> list[Ready]:
@@ -109,6 +109,12 @@ def _required_groups(site: Site) -> dict[str, str]:
     return {**nodes, "service_hosts": "the site's registry, router and monitoring stand there"}
 
 
+def _service_address(groups: Mapping[str, list], nodes: Mapping[str, Mapping]) -> str:
+    """Where clients find the first service host: on the fabric, else as Ansible does."""
+    host = min(groups["service_hosts"], key=natural)
+    return str(nodes[host].get("fabric_address") or nodes[host].get("ansible_host") or host)
+
+
 def _refused(site: Site, refusals: list[Fault], warnings: list[Fault]) -> dict:
     return {
         "digest": None,
@@ -131,7 +137,7 @@ def _refused(site: Site, refusals: list[Fault], warnings: list[Fault]) -> dict:
     }
 
 
-def _render(site: Site, layout: Layout, ready: Sequence[Ready], warnings: list[Fault]) -> dict:
+def _render(site: Site, layout: Layout, ready: Sequence[Ready], warnings: list[Fault], address: str) -> dict:
     nodes: dict[str, dict] = {}
     for row in ready:
         for engine, arguments, _held in row.engines:
@@ -160,7 +166,7 @@ def _render(site: Site, layout: Layout, ready: Sequence[Ready], warnings: list[F
         "spare": [node.name for nodes in layout.spare.values() for node in nodes],
         "replicas": [_replica(row) for row in ready],
         "nodes": nodes,
-        "router": router([row.replica for row in ready], slowest),
+        "router": router([row.replica for row in ready], slowest, address),
         "checkpoint": _checkpoint(site, list(nodes)),
         "gates": [row.as_dict() for row in found],
         "refusals": [],

@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import alternatives, gates, memory, sharding
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import (
+    alternatives,
+    gates,
+    memory,
+    overrides,
+    sharding,
+)
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.arguments import Arguments, missing_faults
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Catalogue, Entry
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault
@@ -34,13 +40,25 @@ def judge(site: Site, replica: Replica, catalogue: Catalogue) -> Ready:
     return Ready(replica, engines, memory.count(site, replica, engines[0][1]))
 
 
+def _bytes_faults(site: Site, row: Ready) -> Iterator[Fault]:
+    """Where the parts of a checkpoint are not known, its bytes are: split evenly, they are the least that is needed."""
+    usable, size = row.replica.hardware.get("gpu_memory_gib"), site.model["bytes"]
+    least = size / row.replica.gpus / memory.GIB if usable and size and not row.memory else 0
+    if least and least > usable:
+        value = f"{row.replica.parallel}: {least:.1f} GiB of weights per GPU at least"
+        limit = f"one {row.replica.hardware.name} has {usable:g} GiB"
+        yield Fault("serving_profile", value, limit, "give a replica more nodes, or choose other hardware")
+
+
 def misfit_faults(site: Site, ready: Sequence[Ready], catalogue: Catalogue) -> Iterator[Fault]:
     """What only shows once sound nodes stand in replicas."""
     for rows in _alike(ready).values():
         yield from _size_faults(site, rows, catalogue)
     for row in ready:
-        for engine, _arguments, _gates in row.engines:
+        yield from _bytes_faults(site, row)
+        for engine, arguments, _gates in row.engines:
             yield from missing_faults(site, engine)
+            yield from overrides.fixed_faults(site, engine, arguments)
 
 
 def _alike(ready: Sequence[Ready]) -> dict[tuple, list[Ready]]:

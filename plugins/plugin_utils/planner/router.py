@@ -15,16 +15,16 @@ PORT = 30000
 CHECK_SECONDS = 10
 
 
-def router(replicas: Sequence[Replica], ready_seconds: int) -> dict:
+def router(replicas: Sequence[Replica], ready_seconds: int, address: str) -> dict:
     """{mode, backends, prefill, decode, argv}; `backends` are what a client could ask without a router.
 
-    argv is vllm-router's, its own address left to who runs it.
+    argv is vllm-router's; `address` is that of the service host, where clients find it.
     """
     pools: dict[str, list[str]] = {"unified": [], "prefill": [], "decode": []}
     for replica in replicas:
         pools[replica.pool] += replica.endpoints
     split = bool(pools["decode"])
-    words = ["--policy", "round_robin"]
+    words = ["--host", address, "--port", str(PORT), "--policy", "round_robin"]
     if split:
         words.append("--vllm-pd-disaggregation")
         for pool in ("prefill", "decode"):
@@ -35,6 +35,7 @@ def router(replicas: Sequence[Replica], ready_seconds: int) -> dict:
     words += ["--worker-startup-timeout-secs", str(ready_seconds), "--health-check-interval-secs", str(CHECK_SECONDS)]
     return {
         "mode": "prefill_decode" if split else "replicas",
+        "address": address,
         "port": PORT,
         "backends": [url for urls in pools.values() for url in urls],
         "prefill": pools["prefill"],

@@ -7,7 +7,7 @@ import json
 import pytest
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import catalogue
 
-from tests.unit.planner.samples import ROOT, cusco, engines
+from tests.unit.planner.samples import ROOT, cell, cusco, engines
 
 MANUAL = ROOT / "docs/en/catalogue.md"
 DATED = "source: our bench\ndate: 2026-12-01\n"
@@ -46,7 +46,10 @@ def test_a_new_file_of_a_site_adds_an_entry(tmp_path):
     engine = engines(cusco().with_site(fabric_kind="ours").plan(known))["unified-0-rank-0"]
     assert engine["env"]["NCCL_DEBUG"] == "WARN"
     told = engine["provenance"]["env:NCCL_DEBUG"]
-    assert (told["layer"], told["source"]) == ("fabric", "site catalogue/fabrics/ours.yml (our bench, 2026-12-01)")
+    assert (told["layer"], told["source"]) == (
+        "fabric",
+        "site catalogue/fabrics/ours.yml (our bench, 2026-12-01): ours",
+    )
 
 
 def test_a_file_of_a_site_replaces_the_keys_that_it_states(tmp_path):
@@ -55,13 +58,37 @@ def test_a_file_of_a_site_replaces_the_keys_that_it_states(tmp_path):
     assert (entry["gpu_memory_gib"], entry["gpus_per_node"]) == (200, 8)
 
 
+@pytest.mark.parametrize(
+    ("kind", "content", "words"),
+    [
+        ("hardware", "settings: [{flags: {--port: 9999}}]", "the plan computes it"),
+        ("features", "summary: x\nsettings: [{flags: {--api-key: sk-1}}]", "holds no secret"),
+        ("hardware", "layouts: {multi_node_tpe: {unified: {nodes: 2}}}", "did you mean multi_node_tp?"),
+        ("hardware", "layouts: {multi_node_tp: {prefill: {nodes: 2}}}", "multi_node_tp has no such pool"),
+        ("features", "summary: x\nexcludes: [dspakr]\nsettings: []", "did you mean dspark?"),
+    ],
+)
+def test_a_file_of_a_site_sets_nothing_that_is_the_plans_and_refers_to_nothing_that_is_not_there(
+    tmp_path, kind, content, words
+):
+    name = "b300" if kind == "hardware" else "ours"
+    named = "" if kind == "hardware" else "name: ours\n"
+    known = overlay(tmp_path, kind, name, f"{named}source: ours\ndate: 2026-12-01\n{content}\n")
+    assert any(words in f"{fault.limit} {fault.remedy}" for fault in known.faults), known.faults
+
+
+def test_a_fabric_of_ones_own_is_under_the_gates_of_all_that_are_not_nvlink(tmp_path):
+    known = overlay(tmp_path, "fabrics", "ours", "name: ours\nsource: x\ndate: 2026-12-01\nsummary: x\nsettings: []\n")
+    held = cell("b300", "multi_node_tp", fabric="ours").plan(known)["gates"]
+    assert "vllm-51986" in [gate["id"] for gate in held]
+
+
 def test_a_file_of_a_site_changes_one_key_inside_another(tmp_path):
     stated = "source: ours\ndate: 2026-12-01\npools: {decode: {ports: {http: 9002}}}\n"
     known = overlay(tmp_path, "profiles", "pd_cluster", stated)
     pools = known.find("profiles", "pd_cluster")["pools"]
     assert (pools["decode"]["ports"]["http"], pools["decode"]["ports"]["side_channel"]) == (9002, 5558)
     assert pools["prefill"]["ports"]["http"] == 8001
-
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_the_router_is_given_prefill_and_decode_by_every_endpoint():
     prefill = [word for n in (11, 12) for word in ("--prefill", f"http://10.30.0.{n}:8001")]
     decode = [word for n in range(13, 19) for word in ("--decode", f"http://10.30.0.{n}:8002")]
     assert router["argv"] == [
-        *("--policy", "round_robin", "--vllm-pd-disaggregation"),
+        *("--host", "10.20.0.2", "--port", "30000", "--policy", "round_robin", "--vllm-pd-disaggregation"),
         *(*prefill, *decode),
         *("--kv-connector", "nixl", "--intra-node-data-parallel-size", "1"),
         *("--worker-startup-timeout-secs", "3600", "--health-check-interval-secs", "10"),
@@ -138,6 +138,12 @@ def test_a_replica_is_no_larger_than_its_nvlink_domain():
     """72 GPUs are 18 trays; 896 experts do divide by 112 GPUs, or 28 trays."""
     [fault] = cell("gb300", "multi_node_dep", {"unified": 28}, serving_nodes_per_replica=28).plan()["refusals"]
     assert (fault["where"], fault["limit"]) == ("fabric_kind", "NVLink of gb300 joins 72 GPUs, and unified-0 has 112")
+
+
+def test_no_more_gpus_are_in_an_nvlink_domain_than_it_joins():
+    [fault] = cell("gb300", "multi_node_tep", {"unified": 20}, nvlink_domain="rack-1").plan()["refusals"]
+    assert (fault["where"], fault["value"]) == ("nvlink_domain", "rack-1")
+    assert "joins 72 GPUs; 20 nodes with 80 are said to be in it" in fault["limit"]
 
 
 def test_the_sites_sizes_stand_over_the_hardwares():

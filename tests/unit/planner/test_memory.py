@@ -181,13 +181,32 @@ def test_vllms_own_number_of_requests_is_refused_where_its_blocks_have_no_room()
 def test_layouts_that_would_fit_come_best_first():
     pair = cell("h200", "multi_node_tp").with_site(serving_profile="single_node_tp")
     remedy = only_refusal(pair)["remedy"]
-    order = ["multi_node_tep with serving_nodes_per_replica: 2 (TEP16", "multi_node_tp_dp", "multi_node_tp_pp"]
+    order = ["multi_node_tep with serving_nodes_per_replica: 2 (TEP16", "multi_node_tp_pp", "multi_node_tp with"]
     assert [remedy.index(word) for word in order] == sorted(remedy.index(word) for word in order)
 
 
 def test_a_layout_for_one_pool_leaves_the_other_as_it_is():
     sample = cell("b200", "pd_cluster").with_site(serving_nodes_per_replica={"prefill": 1, "decode": 2})
     told = only_refusal(sample)
-    assert (
-        "serving_profile: pd_cluster with serving_nodes_per_replica: {prefill: 2, decode: 2} (TEP16" in told["remedy"]
-    )
+    assert "serving_profile: pd_cluster with 2 for prefill in serving_nodes_per_replica (TEP16" in told["remedy"]
+
+
+def test_a_tensor_size_of_the_site_that_does_not_fit_is_said_to_be_left_out():
+    told = only_refusal(cell("gb200", "multi_node_dep", serving_tensor_parallel_size=1))
+    assert "multi_node_dep with serving_nodes_per_replica: 4 and without serving_tensor_parallel_size" in told["remedy"]
+
+
+def test_a_share_of_memory_that_the_site_set_too_low_is_named():
+    told = only_refusal(cell("b300", "single_node_tp", serving_overrides={"flags": {"--gpu-memory-utilization": 0.2}}))
+    assert told["where"] == "serving_overrides.flags.--gpu-memory-utilization"
+    assert told["remedy"].startswith("leave it out")
+
+
+def test_bytes_alone_refuse_a_checkpoint_whose_parts_are_not_known(tmp_path):
+    known = builtin()
+    entry = known.entries["models"]["kimi-k3-nvfp4"]
+    models = {**known.entries["models"], entry.name: replace(entry, data={**entry.data, "bytes": 1645900000000})}
+    known = replace(known, entries={**known.entries, "models": models})
+    sample = cell("b200", "multi_node_tep", {"unified": 1}, serving_model=entry.name, serving_nodes_per_replica=1)
+    [fault] = [fault for fault in sample.plan(known)["refusals"] if fault["where"] == "serving_profile"]
+    assert fault["value"] == "TEP8: 191.6 GiB of weights per GPU at least"
