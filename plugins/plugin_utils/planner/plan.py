@@ -32,6 +32,7 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.layout i
     lay_out,
     unknown_faults,
 )
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.mirror import Mirror, mirrored, read_mirror
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.nodes import read_nodes
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.ready import Ready, judge, misfit_faults
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.router import router
@@ -63,7 +64,9 @@ def plan(
     unread = unread_fault(site, nodes)
     if unread:
         return _refused(declared, [unread], [])
-    refusals = [*faults, *catalogue.faults, *refusals, *site_faults, *overrides.override_faults(declared)]
+    mirror, mirror_faults = read_mirror(declared, nodes, groups)
+    refusals = [*faults, *catalogue.faults, *refusals, *site_faults, *mirror_faults]
+    refusals += overrides.override_faults(declared)
     declared = overrides.without_wrong_ones(declared)
     refusals += [*gates.override_faults(declared, catalogue), *features.exclusion_faults(declared)]
     required = _required_groups(declared)
@@ -80,7 +83,7 @@ def plan(
         refusals += _replica_faults(declared, ready, catalogue)
     if refusals:
         return _refused(declared, refusals, warnings)
-    return _render(declared, layout, ready, warnings)
+    return _render(declared, layout, ready, warnings, mirror)
 
 
 def _judged(site: Site, layout: Layout, refused: set[str], catalogue: Catalogue) -> list[Ready]:
@@ -131,8 +134,10 @@ def _refused(site: Site, refusals: list[Fault], warnings: list[Fault]) -> dict:
     }
 
 
-def _render(site: Site, layout: Layout, ready: Sequence[Ready], warnings: list[Fault]) -> dict:
-    nodes: dict[str, dict] = {}
+def _render(
+    declared: Site, layout: Layout, ready: Sequence[Ready], warnings: list[Fault], mirror: Mirror | None
+) -> dict:
+    site, nodes = mirrored(declared, mirror), {}
     for row in ready:
         for engine, arguments, _held in row.engines:
             nodes.setdefault(engine.node.name, {"engines": []})["engines"].append(_engine(site, row, engine, arguments))
@@ -162,6 +167,7 @@ def _render(site: Site, layout: Layout, ready: Sequence[Ready], warnings: list[F
         "nodes": nodes,
         "router": router([row.replica for row in ready], slowest),
         "checkpoint": _checkpoint(site, list(nodes)),
+        **_origins(declared, layout, mirror),
         "gates": [row.as_dict() for row in found],
         "refusals": [],
         "deploy_refusals": as_dicts(deploy),
@@ -184,6 +190,20 @@ def _model(site: Site) -> dict:
         "served_name": site.model["served_name"],
         "path": site.model_path,
         "licence": {**site.model["licence"], "accepted_by": site["licence_accepted_by"] or ""},
+    }
+
+
+def _origins(declared: Site, layout: Layout, mirror: Mirror | None) -> dict:
+    """The site's mirror, if it has one; what a bundle for the site is filled from, and for which processors."""
+    nodes = [node for replica in layout.replicas for node in replica.nodes]
+    return {
+        "mirror": mirror.as_dict() if mirror else {},
+        "insecure_registries": [mirror.registry] if mirror else [],
+        "sources": {
+            "image": declared.image.reference,
+            "origins": declared["checkpoint_origins"],
+            "architectures": sorted({node.hardware["architecture"] for node in nodes}),
+        },
     }
 
 
