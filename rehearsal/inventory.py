@@ -40,6 +40,11 @@ def stock(variables: dict[str, dict[str, Any]]) -> set[str]:
     return {item for values in variables.values() for item in values.get("simulated_stock", [])}
 
 
+def with_drive(variables: dict[str, dict[str, Any]]) -> set[str]:
+    """The hosts that a drive is plugged into."""
+    return {name for name, values in variables.items() if values.get("simulated_drive")}
+
+
 def place(hosts: list[tuple[str, str]], subnet: str) -> list[Host]:
     return [Host(name, role, network.address(subnet, index)) for index, (name, role) in enumerate(hosts)]
 
