@@ -83,7 +83,7 @@ def plan(
         refusals += _replica_faults(declared, ready, catalogue)
     if refusals:
         return _refused(declared, refusals, warnings)
-    return _render(declared, layout, ready, warnings, mirror)
+    return _render(mirrored(declared, mirror), layout, ready, warnings, _origins(declared, layout, mirror))
 
 
 def _judged(site: Site, layout: Layout, refused: set[str], catalogue: Catalogue) -> list[Ready]:
@@ -134,10 +134,8 @@ def _refused(site: Site, refusals: list[Fault], warnings: list[Fault]) -> dict:
     }
 
 
-def _render(
-    declared: Site, layout: Layout, ready: Sequence[Ready], warnings: list[Fault], mirror: Mirror | None
-) -> dict:
-    site, nodes = mirrored(declared, mirror), {}
+def _render(site: Site, layout: Layout, ready: Sequence[Ready], warnings: list[Fault], origins: dict) -> dict:
+    nodes: dict[str, dict] = {}
     for row in ready:
         for engine, arguments, _held in row.engines:
             nodes.setdefault(engine.node.name, {"engines": []})["engines"].append(_engine(site, row, engine, arguments))
@@ -167,7 +165,7 @@ def _render(
         "nodes": nodes,
         "router": router([row.replica for row in ready], slowest),
         "checkpoint": _checkpoint(site, list(nodes)),
-        **_origins(declared, layout, mirror),
+        **origins,
         "gates": [row.as_dict() for row in found],
         "refusals": [],
         "deploy_refusals": as_dicts(deploy),
