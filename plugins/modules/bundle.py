@@ -33,7 +33,7 @@ options:
     type: bool
     default: true
   model:
-    description: Name of the model. Its files go to C(checkpoint/<model>/<commit>).
+    description: Name of the model. Its files go to C(checkpoint/<repository>/<commit>).
     type: str
     required: true
   manifest:

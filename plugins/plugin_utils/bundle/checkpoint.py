@@ -26,8 +26,9 @@ class OnDrive:
 
     def __init__(self, drive: Drive, model: str, manifest: dict, origins: list[dict]):
         self.model, self._drive = model, drive
-        state = drive.work / "checkpoint"
-        self._checkpoint = Checkpoint(str(drive.checkpoints), model, manifest, origins, state=str(state))
+        organisation, _, name = str(manifest["repo"]).partition("/")
+        place, state = drive.checkpoints / organisation, drive.work / "checkpoint"
+        self._checkpoint = Checkpoint(str(place), name, manifest, origins, state=str(state))
         self.manifest, self.folder = self._checkpoint.manifest, self._checkpoint.config.published
 
     @property

@@ -29,7 +29,7 @@ class Drive:
 
     @property
     def checkpoints(self) -> Path:
-        """<model>/<commit>/, as a node has them."""
+        """<organisation>/<name>/<commit>/, as origins of kind drive and http have them."""
         return self.root / "checkpoint"
 
     @property
