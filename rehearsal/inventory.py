@@ -57,6 +57,7 @@ def render(site: Site, hosts: list[Host], image: str | None) -> dict[str, Any]:
         "ansible_ssh_private_key_file": str(site.keys / "id_ed25519"),
         "ansible_ssh_common_args": f"-o UserKnownHostsFile={site.keys / 'known_hosts'} -o StrictHostKeyChecking=yes",
         "ansible_control_path_dir": str(site.sockets),
+        "simulated_drive_folder": str(site.drive),
     }
     if service:
         registry = f"{service.address}:{REGISTRY_PORT}"
