@@ -16,6 +16,7 @@ from .filesystem import make_folder
 
 FORMAT = 1
 BLOCK_BYTES = 1 << 20
+SMALL_BYTES = 64 << 20
 # A copy is told of in pieces of about this size.
 PIECE_BYTES = 8 << 30
 # So many files are named in a fault; the others are counted.
@@ -107,7 +108,8 @@ class Bundle:
         """
         rows = {row["path"]: row for row in self.index["files"]}
         rows["index.json"] = {"bytes": (self.root / "index.json").stat().st_size, "sha256": self.digest}
-        missing = [path for path in paths if not _is_copied(Path(target, path), rows[path])]
+        before = _hashes(target)
+        missing = [path for path in paths if not _is_copied(Path(target, path), rows[path], before)]
         for path in () if dry else missing:
             place = Path(target, path)
             make_folder(place.parent)
@@ -116,7 +118,8 @@ class Bundle:
 
     def copy_faults(self, target: str) -> Iterator[dict]:
         """Yield why a folder cannot take a copy of the bundle."""
-        missing = (row for row in self.index["files"] if not _is_copied(Path(target, row["path"]), row))
+        before = _hashes(target)
+        missing = (row for row in self.index["files"] if not _is_copied(Path(target, row["path"]), row, before))
         needed = sum(row["bytes"] for row in missing)
         yield from _space(target, needed, "files")
 
@@ -146,11 +149,21 @@ class Bundle:
         ]
 
 
-def _is_copied(place: Path, row: dict) -> bool:
-    """By its size: a file gets its name when it is whole. The index is small, and read."""
-    if place.name == "index.json":
-        return place.is_file() and hash_file(place) == row["sha256"]
-    return place.is_file() and place.stat().st_size == row["bytes"]
+def _hashes(folder: str) -> dict:
+    """{path: SHA-256} of the bundle that was copied to a folder before; empty where there is none."""
+    try:
+        return {row["path"]: row["sha256"] for row in Bundle(folder).index["files"]}
+    except LookupError:
+        return {}
+
+
+def _is_copied(place: Path, row: dict, before: dict) -> bool:
+    """Small files are read; a large one got its name when it was whole, and is another if it was another before."""
+    if not place.is_file() or place.stat().st_size != row["bytes"]:
+        return False
+    if row["bytes"] <= SMALL_BYTES or "path" not in row:  # the index, which does not list itself
+        return hash_file(place) == row["sha256"]
+    return before.get(row.get("path"), row["sha256"]) == row["sha256"]
 
 
 def _copy(source: Path, place: Path, row: dict) -> None:

@@ -97,6 +97,23 @@ def test_a_copy_is_whole_at_the_end_and_nothing_is_copied_twice(folder, tmp_path
     assert bundle.pieces()[-1] == ["index.json"]
 
 
+@pytest.mark.parametrize("small_bytes", [64 << 20, 0], ids=["a small file", "a large file"])
+def test_a_file_that_changed_and_kept_its_size_is_copied_again(folder, tmp_path, monkeypatch, small_bytes):
+    monkeypatch.setattr(bundles, "SMALL_BYTES", small_bytes)
+    target = str(tmp_path / "copy")
+    for piece in Bundle(str(folder)).pieces():
+        Bundle(str(folder)).copy(piece, target)
+    key = "packages/debian-13/archive-key.asc"
+    (folder / key).write_bytes(b"b key")
+    index = json.loads((folder / "index.json").read_bytes())
+    row = next(row for row in index["files"] if row["path"] == key)
+    row["sha256"] = hashlib.sha256(b"b key").hexdigest()
+    (folder / "index.json").write_text(json.dumps(index))
+    copied = [path for piece in Bundle(str(folder)).pieces() for path in Bundle(str(folder)).copy(piece, target)]
+    assert copied == [key, "index.json"]
+    assert (tmp_path / "copy" / key).read_bytes() == b"b key"
+
+
 def test_a_copy_goes_on_in_the_middle_of_a_file(folder, tmp_path):
     path = "checkpoint/k3/c/model.safetensors"
     part = tmp_path / "copy" / f"{path}.part"
