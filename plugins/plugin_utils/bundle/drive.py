@@ -81,7 +81,7 @@ class Drive:
 def place_faults(path: str, mount_required: bool, largest_file: int) -> Iterator[dict]:
     """Yield why a folder must not hold the bundle, whatever its size."""
     if not os.path.isabs(path) or not os.path.isdir(path):
-        yield row(path, "an absolute path to a folder", "mount the drive, and give -e bundle_path=/where/it/is")
+        yield row(path or "missing", "an absolute path to a folder", "mount the drive, and give -e bundle_path=/where/it/is")
         return
     found = filesystem.look(path)
     if mount_required and found.mount_point == "/":

@@ -42,6 +42,11 @@ def test_a_folder_that_is_not_there_is_refused(drive):
     assert "mount the drive" in fault["remedy"]
 
 
+def test_a_run_that_names_no_folder_is_told_which_variable_it_wants():
+    (fault,) = bundle("").faults()
+    assert (fault["where"], fault["value"]) == ("bundle_path", "missing")
+
+
 def test_a_folder_of_the_systems_own_disk_is_refused_unless_it_is_meant(drive, monkeypatch):
     lying_on(monkeypatch, "ext4", "/")
     (fault,) = drives.place_faults(str(drive), True, 1)
