@@ -10,7 +10,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export ANSIBLE_HOME := $(CURDIR)/.cache/ansible
 
 .DEFAULT_GOAL := help
-.PHONY: help rehearse test plan clean
+.PHONY: help rehearse airgap test plan clean
 
 help: ## Show this list
 	@echo 'Usage: make TARGET'
@@ -19,6 +19,10 @@ help: ## Show this list
 rehearse: ## Build a simulated site on this machine, deploy to it and print the model's answer
 	@tools/setup simulation
 	@$(PYTHON) -m rehearsal run
+
+airgap: ## Simulate a site without a route out, from an empty drive to the model's answer
+	@tools/setup simulation
+	@$(PYTHON) -m pytest -v tests/rehearsal/test_airgap.py
 
 test: ## Run every check and test, as CI does
 	@tools/setup simulation

@@ -40,6 +40,11 @@ def stock(variables: dict[str, dict[str, Any]]) -> set[str]:
     return {item for values in variables.values() for item in values.get("simulated_stock", [])}
 
 
+def with_drive(variables: dict[str, dict[str, Any]]) -> set[str]:
+    """The hosts that a drive is plugged into."""
+    return {name for name, values in variables.items() if values.get("simulated_drive")}
+
+
 def place(hosts: list[tuple[str, str]], subnet: str) -> list[Host]:
     return [Host(name, role, network.address(subnet, index)) for index, (name, role) in enumerate(hosts)]
 
@@ -52,6 +57,7 @@ def render(site: Site, hosts: list[Host], image: str | None) -> dict[str, Any]:
         "ansible_ssh_private_key_file": str(site.keys / "id_ed25519"),
         "ansible_ssh_common_args": f"-o UserKnownHostsFile={site.keys / 'known_hosts'} -o StrictHostKeyChecking=yes",
         "ansible_control_path_dir": str(site.sockets),
+        "simulated_drive_folder": str(site.drive),
     }
     if service:
         registry = f"{service.address}:{REGISTRY_PORT}"

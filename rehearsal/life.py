@@ -1,7 +1,7 @@
 """The life of a simulated site: up, filled, down."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from rehearsal import containers, images, inventory, network, parts, ssh
@@ -14,7 +14,9 @@ Say = Callable[[str], None]
 IMAGE_NAME = "vllm/vllm-openai-cpu"
 
 
-def up(site: Site, engine: Engine, hosts: list[tuple[str, str]], *, fresh: bool = False) -> State:
+def up(
+    site: Site, engine: Engine, hosts: list[tuple[str, str]], drives: Collection[str] = (), *, fresh: bool = False
+) -> State:
     """Start the hosts, or keep those that run already as this checkout would start them."""
     state = State.load(site.state_file)
     if not fresh and state and is_current(site, engine, state, hosts):
@@ -28,7 +30,8 @@ def up(site: Site, engine: Engine, hosts: list[tuple[str, str]], *, fresh: bool 
     site.hub_files.mkdir(parents=True, exist_ok=True)
     engine("network", "create", "--label", site.label, "--subnet", subnet, site.network)
     for host in state.hosts:
-        engine(*containers.run_arguments(engine.name, site, host, wanted[host.role], mounts(site, host)))
+        seen = mounts(site, host, host.name in drives)
+        engine(*containers.run_arguments(engine.name, site, host, wanted[host.role], seen))
     ssh.configure(site, state.hosts)
     ssh.wait(site, state.hosts)
     inventory.write(site, state.hosts, None)
@@ -48,9 +51,12 @@ def running(site: Site, engine: Engine) -> int:
     return len(engine("ps", "-q", "--filter", f"label={site.label}").split())
 
 
-def mounts(site: Site, host: Host) -> dict[Path, str]:
+def mounts(site: Site, host: Host, drive: bool = False) -> dict[Path, str]:
     """Directories of this machine that a host sees."""
     seen = {site.keys: "/etc/ssh/site:ro"}
+    if drive:
+        site.drive.mkdir(parents=True, exist_ok=True)
+        seen[site.drive] = "/mnt/drive:ro"
     if host.role == "service":
         for cache in (parts.ENGINE_CACHE, parts.HUB_CACHE):
             cache.mkdir(parents=True, exist_ok=True)
@@ -86,7 +92,7 @@ def down(site: Site, *, keep_logs: bool = False) -> bool:
     site.simulated.unlink(missing_ok=True)
     remove_tree(site.deploy_state)
     found = found or site.state_file.exists()
-    for path in (site.state_file, site.keys, site.hub_files, *(() if keep_logs else (site.home,))):
+    for path in (site.state_file, site.keys, site.hub_files, site.drive, *(() if keep_logs else (site.home,))):
         remove_tree(path)
     return found
 

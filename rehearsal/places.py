@@ -67,6 +67,11 @@ class Site:
         return self.home / "hub"
 
     @property
+    def drive(self) -> Path:
+        """What hosts with a drive see at /mnt/drive, read-only: a removable drive that is plugged in there."""
+        return self.home / "drive"
+
+    @property
     def logs(self) -> Path:
         return self.home / "logs"
 

@@ -80,6 +80,11 @@ class Rehearsed:
         argv = ["ssh", "-F", str(self.site.keys / "config"), host, "sudo", "sh", "-c", f"'{command}'"]
         return subprocess.run(argv, capture_output=True, text=True, check=check, stdin=subprocess.DEVNULL).stdout
 
+    def write(self, host: str, path: str, text: str) -> None:
+        """Give a host a file."""
+        argv = ["ssh", "-F", str(self.site.keys / "config"), host, "sudo", "install", "-D", "/dev/stdin", path]
+        subprocess.run(argv, input=text, text=True, capture_output=True, check=True)
+
     def starts(self) -> dict[str, str]:
         """systemd's identifier of the run of each engine; another one after every start."""
         return {
@@ -128,14 +133,14 @@ class Rehearsed:
 def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsed]:
     """A new site; `fresh_check` is a deploy with --check on it, `printed` what `make rehearse` said afterwards."""
     one = Rehearsed(Site.of(str(CHECKOUT / "inventories/rehearsal")), tmp_path_factory.mktemp("runner"))
-    _tool("up", "--fresh")
+    tool("up", "--fresh")
     one.fresh_check = one.play("deploy", "--check", "--diff")
-    one.printed = _tool("run")
+    one.printed = tool("run")
     yield one
-    _tool("down")
+    tool("down")
 
 
-def _tool(*words: str) -> str:
+def tool(*words: str) -> str:
     """What a command of the rehearsal prints; it must succeed."""
     argv = [sys.executable, "-m", "rehearsal", *words]
     done = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)

@@ -32,6 +32,7 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.layout i
     lay_out,
     unknown_faults,
 )
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.mirror import Mirror, mirrored, read_mirror
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.nodes import read_nodes
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.ready import Ready, judge, misfit_faults
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.router import router
@@ -60,10 +61,11 @@ def plan(
     """
     refusals, warnings = Spelling(known_variables or {}).judge(nodes)
     declared, site_faults = read_site(site, catalogue)
-    unread = unread_fault(site, nodes)
-    if unread:
+    if unread := unread_fault(site, nodes):
         return _refused(declared, [unread], [])
-    refusals = [*faults, *catalogue.faults, *refusals, *site_faults, *overrides.override_faults(declared, catalogue)]
+    mirror, mirror_faults = read_mirror(declared, nodes, groups)
+    refusals = [*faults, *catalogue.faults, *refusals, *site_faults, *mirror_faults]
+    refusals += overrides.override_faults(declared, catalogue)
     declared = overrides.without_wrong_ones(declared, catalogue)
     refusals += [*gates.override_faults(declared, catalogue), *features.exclusion_faults(declared)]
     required = _required_groups(declared)
@@ -80,7 +82,8 @@ def plan(
         refusals += _replica_faults(declared, ready, catalogue)
     if refusals:
         return _refused(declared, refusals, warnings)
-    return _render(declared, layout, ready, warnings, _service_address(groups, nodes))
+    found = _render(mirrored(declared, mirror), layout, ready, warnings, _service_address(groups, nodes))
+    return _sealed(found | _origins(declared, layout, mirror))
 
 
 def _judged(site: Site, layout: Layout, refused: set[str], catalogue: Catalogue) -> list[Ready]:
@@ -129,6 +132,9 @@ def _refused(site: Site, refusals: list[Fault], warnings: list[Fault]) -> dict:
         "nodes": {},
         "router": {},
         "checkpoint": {},
+        "mirror": {},
+        "insecure_registries": [],
+        "sources": {},
         "gates": [],
         "refusals": as_dicts(refusals),
         "deploy_refusals": [],
@@ -156,7 +162,7 @@ def _render(site: Site, layout: Layout, ready: Sequence[Ready], warnings: list[F
     for row in ready:
         pools.setdefault(row.replica.pool, []).extend(node.name for node in row.replica.nodes)
     slowest = max(engine["ready_seconds"] for content in nodes.values() for engine in content["engines"])
-    content = {
+    return {
         "site": site["site_name"],
         "profile": site.profile.name,
         "fabric": site.fabric.name,
@@ -174,7 +180,11 @@ def _render(site: Site, layout: Layout, ready: Sequence[Ready], warnings: list[F
         "serve_refusals": as_dicts(serve),
         "warnings": as_dicts(warnings),
     }
-    return {"digest": digest(content), **content}
+
+
+def _sealed(content: dict) -> dict:
+    """A sound plan gets its digest; a refused one has none."""
+    return content if content["refusals"] else {"digest": digest(content), **content}
 
 
 def digest(content: Mapping) -> str:
@@ -190,6 +200,20 @@ def _model(site: Site) -> dict:
         "served_name": site.model["served_name"],
         "path": site.model_path,
         "licence": {**site.model["licence"], "accepted_by": site["licence_accepted_by"] or ""},
+    }
+
+
+def _origins(declared: Site, layout: Layout, mirror: Mirror | None) -> dict:
+    """The site's mirror, if it has one; what a bundle for the site is filled from, and for which processors."""
+    nodes = [node for replica in layout.replicas for node in replica.nodes]
+    return {
+        "mirror": mirror.as_dict() if mirror else {},
+        "insecure_registries": [mirror.registry] if mirror else [],
+        "sources": {
+            "image": declared.image.reference,
+            "origins": declared["checkpoint_origins"],
+            "architectures": sorted({node.hardware["architecture"] for node in nodes}),
+        },
     }
 
 

@@ -50,6 +50,7 @@ VARIABLES = {
     "checkpoint_read_mb_per_second": Variable(int, required=False, example="5000"),
     "checkpoint_code_change_allowed": Variable(bool, default=False, example="true"),
     "checkpoint_origins": Variable(list, example="[{kind: hub, url: https://huggingface.co}]"),
+    "mirror": Variable(str, required=False, example="service-01"),
     "licence_accepted_by": Variable(str, required=False, example="the name of the person who read the licence"),
 }
 

@@ -5,7 +5,7 @@ import shutil
 import pytest
 import yaml
 
-from rehearsal import inventory
+from rehearsal import inventory, life
 from rehearsal.commands import RehearsalError
 from rehearsal.containers import Host
 from rehearsal.places import CHECKOUT, Site
@@ -73,3 +73,13 @@ def test_the_generated_addresses_win_over_the_committed_ones(site):
     inventory.write(site, HOSTS, None)
 
     assert inventory.host_variables(site.inventory)["node-01"]["fabric_address"] == "10.213.7.11"
+
+
+def test_a_drive_is_plugged_into_the_hosts_that_say_so_and_can_only_be_read(site):
+    variables = {"service-01": {"simulated_drive": True}, "node-01": {}}
+    drives = inventory.with_drive(variables)
+
+    seen = {name: life.mounts(site, Host(name, "host", "10.213.7.11"), name in drives) for name in variables}
+
+    assert seen["service-01"][site.drive] == "/mnt/drive:ro"
+    assert site.drive not in seen["node-01"]
