@@ -288,6 +288,8 @@ def _conditions(when: Mapping) -> Iterator[str]:
             yield PHRASES[key][wanted]
         elif key == "version":
             yield "vLLM " + " ".join(f"{bound} {version}" for bound, version in wanted.items())
+        elif isinstance(wanted, dict):
+            yield f"{key} not {_any(wanted['not'])}"
         else:
             yield f"{key} {_any(wanted)}"
 

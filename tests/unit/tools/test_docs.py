@@ -162,6 +162,7 @@ def test_the_list_of_gates_has_a_table_for_each_action_refusals_first(put) -> No
     ("data", "words"),
     [
         ({"when": {"accelerator": "rocm", "fabric": ["roce", "efa"]}}, "accelerator rocm; fabric roce or efa"),
+        ({"when": {"fabric": {"not": "efa"}}}, "fabric not efa"),
         ({"when": {"spans_nodes": True, "experts": False}}, "replicas over several nodes; without expert parallelism"),
         ({"when": {"version": {"from": "0.27.1", "before": "0.30"}}}, "vLLM from 0.27.1 before 0.30"),
         ({"given": {"--a": True, "--b": None, "C": [1, None]}}, "with `--a` and without `--b` and `C` 1 or unset"),
@@ -182,9 +183,10 @@ def test_the_manual_names_every_condition_and_every_name_that_a_value_may_refer_
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=[recipe[0] for recipe in RECIPES])
 def test_a_file_of_the_manuals_recipes_is_read_without_a_fault(tmp_path: Path, recipe: tuple[str, str]) -> None:
-    path, content = recipe
-    (tmp_path / path).parent.mkdir(parents=True)
-    (tmp_path / path).write_text(textwrap.dedent(content), encoding="utf-8")
+    path = recipe[0]
+    for file, content in [*(row for row in RECIPES if "/profiles/" in row[0]), recipe]:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(textwrap.dedent(content), encoding="utf-8")
     known = catalogue.load(tmp_path)
     assert known.faults == ()
     assert known.find(Path(path).parent.name, Path(path).stem).file == f"site {path}"
