@@ -28,18 +28,6 @@ SIZES = {
 }
 PLANNED = [(version, cell) for version in VERSIONS for cell in cells.cells() if cells.planned(cell, version)]
 
-# What the catalogue still has to mend: when it does, the test says so.
-KNOWN = {
-    ("0.27.1", "pd_cluster", feature): "32 tokens a step are too few for 8 requests with drafts; 0.27.1 stops at start"
-    for feature in ("dspark", "dspark_mla")
-}
-
-
-def marked(version: str, cell: Cell) -> object:
-    reason = KNOWN.get((version, cell.profile, cell.features[-1] if cell.features else None))
-    return pytest.param(version, cell, marks=[pytest.mark.xfail(reason=reason, strict=True)] if reason else [])
-
-
 every_cell = pytest.mark.parametrize(("version", "cell"), PLANNED, ids=str)
 every_version = pytest.mark.parametrize("version", VERSIONS)
 
@@ -109,7 +97,7 @@ def test_every_layout_of_the_catalogue_is_planned_and_so_judged(machine: str) ->
     assert left == set(cells.samples.builtin().find("hardware", machine)["layouts"])
 
 
-@pytest.mark.parametrize(("version", "cell"), [marked(*planned) for planned in PLANNED], ids=str)
+@every_cell
 def test_vllm_accepts_the_lines_and_knows_their_variables(verdicts: Ask, version: str, cell: Cell) -> None:
     for engine, verdict in judged(verdicts, version, cell):
         assert verdict["error"] is None, f"{engine['name']}: {' '.join(engine['argv'])}"
