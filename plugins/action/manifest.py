@@ -26,6 +26,7 @@ class ActionModule(ActionBase):
                 "commit": {"type": "str", "required": True},
                 "token_file": {"type": "path"},
                 "expected_bytes": {"type": "int"},
+                "needed": {"type": "list", "elements": "str", "default": []},
                 "state": {"type": "path"},
                 "code_change_allowed": {"type": "bool", "default": False},
                 "collect_faults": {"type": "bool", "default": False},

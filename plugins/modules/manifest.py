@@ -35,6 +35,11 @@ options:
   expected_bytes:
     description: Size of all files together, as the catalogue knows it.
     type: int
+  needed:
+    description: Files that must be in it, C(*) for any text.
+    type: list
+    elements: str
+    default: []
   state:
     description:
       - Folder on the controller where the site keeps the manifests that it has seen, one file a commit.

@@ -10,9 +10,10 @@ Nothing comes from the hub client's cache, so an origin that is gone is never ta
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -90,6 +91,16 @@ def size_faults(manifest: Manifest, expected_bytes: int | None) -> Iterator[Faul
         value = f"{manifest.bytes} bytes in {len(manifest.files)} files of {manifest.repo} at {manifest.commit}"
         remedy = "correct serving_model_revision, or the model's size in the catalogue"
         yield Fault("serving_model_revision", value, f"{expected_bytes} bytes, says the catalogue", remedy)
+
+
+def needed_faults(manifest: Manifest, needed: Sequence[str]) -> Iterator[Fault]:
+    """Yield the files that an engine would look for in vain."""
+    paths = [file.path for file in manifest.files]
+    lacking = [name for name in needed if not fnmatch.filter(paths, name)]
+    if lacking:
+        value = f"{manifest.repo} at {manifest.commit} lacks {', '.join(lacking)}"
+        remedy = "correct serving_model_revision, or `needed` of the model in the catalogue"
+        yield Fault("serving_model_revision", value, "all files that the engine opens", remedy)
 
 
 def compare(answer: Answer, repo: str, commit: str, folder: frozen.Folder, code_change_allowed: bool) -> None:
@@ -249,6 +260,7 @@ def check(
     *,
     token_file: str | None = None,
     expected_bytes: int | None = None,
+    needed: Sequence[str] = (),
     state: str | None = None,
     code_change_allowed: bool = False,
 ) -> Answer:
@@ -258,7 +270,7 @@ def check(
     """
     answer = read(origins, repo, commit, token_file)
     if answer.manifest:
-        answer.faults += size_faults(answer.manifest, expected_bytes)
+        answer.faults += [*size_faults(answer.manifest, expected_bytes), *needed_faults(answer.manifest, needed)]
     if state:
         try:
             compare(answer, repo, commit, frozen.Folder(state), code_change_allowed)

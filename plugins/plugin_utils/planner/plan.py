@@ -227,6 +227,7 @@ def _checkpoint(site: Site, nodes: Sequence[str]) -> dict:
         "origins": site["checkpoint_origins"],
         "files": site.model["files"],
         "bytes": site.model["bytes"],
+        "needed": site.model.get("needed") or [],
         "owners": shares(nodes, site.model["bytes"]),
         "load": load_estimate(site),
     }

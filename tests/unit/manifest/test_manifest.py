@@ -177,6 +177,12 @@ def test_other_bytes_than_the_catalogue_says(site):
     assert str(fault.value).startswith(f"{size} bytes in 4 files")
 
 
+def test_a_checkpoint_without_a_file_that_the_engine_opens(site):
+    assert check(site.origin, needed=["config.json", "model-*-of-000001.safetensors"]).faults == []
+    fault = only_fault(check(site.origin, needed=["config.json", "encoding_k3.py", "tiktoken.*"]))
+    assert fault.value == f"{REPO} at {COMMIT} lacks encoding_k3.py, tiktoken.*"
+
+
 def test_token_is_sent_to_the_hub(site, tmp_path):
     (tmp_path / "token").write_text("secret\n")
     check(site.origin, token_file=str(tmp_path / "token"))
