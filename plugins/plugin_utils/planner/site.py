@@ -110,7 +110,7 @@ def read_site(variables: Mapping, catalogue: Catalogue) -> tuple[Site, list[Faul
         image=Image.read(values["serving_image"], values["serving_engine_version"], engine),
     )
     faults += _unknown_names(site, catalogue)
-    faults += unknown.model_faults(site.model)
+    faults += unknown.model_faults(site.model, catalogue.faults)
     faults += _revision(site)
     faults += _limits(site)
     faults += checkpoint_path_faults(values["checkpoint_path"])

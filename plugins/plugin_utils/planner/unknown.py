@@ -17,7 +17,7 @@ FACTS = {
     "commits": "[{commit: 40 hex digits, note: ...}]",
     "files": "how many the commit has",
     "bytes": "the sum of the files' sizes, as the hub lists them for the commit",
-    "shapes": "layers and attention_heads at least, from its config.json",
+    "shapes": "all keys that kimi-k3.yml has, from its config.json",
     "composition": "bytes by part, from the headers of its shards, as in kimi-k3.yml",
     "minimum_engine_version": "the oldest version of the engine that serves it",
 }
@@ -28,12 +28,17 @@ def missing(model: Entry | None) -> list[str]:
     return [key for key in model.get("unknown") or () if not model.get(key)] if model else []
 
 
-def model_faults(model: Entry | None) -> Iterator[Fault]:
-    """Each fact that is wanting, and the file in which a site declares it."""
-    for key in missing(model):
+def model_faults(model: Entry | None, wrong: Iterable[Fault]) -> Iterator[Fault]:
+    """Each fact that is wanting, and the file in which a site declares it; nothing where that file is wrong itself."""
+    declared = model and any(fault.variable.startswith(f"site {_file(model)}") for fault in wrong)
+    for key in missing(model) if not declared else ():
         limit = f"a plan needs {key} of the model, which the catalogue does not know ({model['source']})"
-        remedy = f"write {key}: {FACTS[key]}, in your site's catalogue/models/{model.name}.yml, with source and date"
+        remedy = f"write {key}: {FACTS[key]}, in your site's {_file(model)}, with source and date"
         yield Fault("serving_model", model.name, limit, remedy)
+
+
+def _file(model: Entry) -> str:
+    return f"catalogue/models/{model.name}.yml"
 
 
 def memory_warnings(model: Entry, uncounted: Iterable[Entry]) -> Iterator[Fault]:

@@ -56,6 +56,13 @@ def test_facts_that_a_site_declares_are_not_asked_for_again(tmp_path):
     assert unknown.missing(known.find("models", "kimi-k3.1-pro")) == ["shapes", "composition"]
 
 
+def test_facts_in_a_file_that_is_wrong_are_not_asked_for_beside_what_is_wrong(tmp_path):
+    known = declaring(tmp_path, "kimi-k3.1-pro", **DECLARED, shapes={"layers": 93}, composition=PARTS)
+    assert {fault["where"] for fault in served("kimi-k3.1-pro").plan(known)["refusals"]} == {
+        "site catalogue/models/kimi-k3.1-pro.yml: $.shapes"
+    }
+
+
 def test_a_model_of_which_a_site_declares_all_is_planned_and_counted(tmp_path):
     known = declaring(tmp_path, "kimi-k3.1-pro", **DECLARED, shapes=SHAPES, composition=PARTS)
     result = served("kimi-k3.1-pro").plan(known)
