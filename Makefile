@@ -24,7 +24,7 @@ airgap: ## Simulate a site without a route out, from an empty drive to the model
 	@tools/setup simulation
 	@$(PYTHON) -m pytest -v tests/rehearsal/test_airgap.py
 
-test: ## Run every check and test, as CI does
+test: ## Run every check and test but airgap, as CI does
 	@tools/setup simulation
 	@$(PYTHON) -m tools.checks
 
