@@ -79,12 +79,17 @@ def of_files(drilled: Drilled, failing: dict[str, str]) -> Iterator[str]:
         if node not in running:
             continue
         found = hashes(site, node)
-        wrong = {path for path, digest in found.items() if expected.get(path, digest) != digest}
-        yield from (f"{node}: {path} is wrong" for path in sorted(wrong))
+        yield from _some(node, "wrong", {path for path in found if expected.get(path, found[path]) != found[path]})
         if node not in failing:
-            yield from (f"{node}: {path} is missing" for path in sorted(expected.keys() - found.keys()))
-            yield from (f"{node}: {path} is not the checkpoint's" for path in sorted(found.keys() - expected.keys()))
+            yield from _some(node, "missing", expected.keys() - found.keys())
+            yield from _some(node, "not the checkpoint's", found.keys() - expected.keys())
             yield from _of_node(site, node)
+
+
+def _some(node: str, what: str, paths: set[str]) -> Iterator[str]:
+    if paths:
+        first, *more = sorted(paths)
+        yield f"{node}: {first}" + (f" and {len(more)} more files are" if more else " is") + f" {what}"
 
 
 def _of_node(site: DrillSite, node: str) -> Iterator[str]:
