@@ -68,11 +68,16 @@ def _of_hosts(shares: Shares) -> Iterator[Drill]:
     )
     yield Drill(
         name="node-lost",
-        what="a node loses power and stays away; later it boots and the playbook is run again",
+        what="a node loses power and stays away",
         faults=(f.PowerCut(on=(2,), at="40%"),),
-        fails={2: "UNREACHABLE"},
-        again=True,
+        fails={2: "node-02: could not be reached for .* its agent goes on from where it was"},
         wan=lost,
+    )
+    yield Drill(
+        name="node-reboots",
+        what="a node loses power and boots 10 s later; nobody does anything",
+        faults=(f.PowerCut(on=(2,), at="40%", lasts=10),),
+        wan=LOOSE,
     )
     yield Drill(
         name="node-apart",
@@ -82,9 +87,8 @@ def _of_hosts(shares: Shares) -> Iterator[Drill]:
     )
     yield Drill(
         name="power-cycle",
-        what="all nodes lose power at once and boot; the playbook is run again",
+        what="all nodes lose power at once and boot; nobody does anything",
         faults=(f.PowerCut(on=shares.all, at="50%", lasts=2),),
-        again=True,
         wan=LOOSE + 0.05,
     )
     yield Drill(
