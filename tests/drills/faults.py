@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from rehearsal import disks
 from rehearsal.commands import RehearsalError, as_root, run, tool
 from tests.drills import model
-from tests.drills.proof import invocation
 from tests.drills.site import HUB, RESET, ROOT, UNIT, DrillSite
 
 if TYPE_CHECKING:
@@ -216,7 +215,7 @@ class ControllerKilled(Fault):
 
     def begin(self, drilled: Drilled) -> None:
         drilled.playbooks[-1].kill()
-        drilled.invocations = {node: invocation(drilled.site, node) for node in drilled.site.nodes}
+        drilled.started = {node: drilled.site.status(node).get("started") for node in drilled.site.nodes}
 
 
 @dataclass(frozen=True, kw_only=True)

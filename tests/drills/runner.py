@@ -57,7 +57,7 @@ class Drilled:
         self.site, self.drill, self.logs = site, drill, logs
         self.playbooks: list[Playbook] = []
         self.notes: list[str] = []
-        self.invocations: dict[str, str] = {}
+        self.started: dict[str, float | None] = {}  # what the agents said before the controller was killed
         self.began = time.monotonic()
         self._waiting, self._open = list(drill.faults), []
         self._first_byte: float | None = None

@@ -203,7 +203,11 @@ def _of_runs(_shares: Shares) -> Iterator[Drill]:
     yield Drill(
         name="controller-killed",
         what="ansible-playbook is killed; the next run finds the agents at work",
-        faults=(f.ControllerKilled(at="40%"),),
+        # A slow link, so that the agents are still at work when the second run comes.
+        faults=(
+            f.HubAnswers(faults=({"path": "safetensors", "bytes_per_second": 400_000},)),
+            f.ControllerKilled(at="20%"),
+        ),
         again=True,
         checks=("went on",),
         wan=CLEAN,
