@@ -157,7 +157,8 @@ def run_drill(site: DrillSite, drill: Drill, logs: Path) -> Verdict:
     seen = site.count_requests()
     drilled.run()
     failing = {site.nodes[number - 1]: words for number, words in drill.fails.items()}
-    drilled.settle([node for node in site.nodes if node not in failing])
+    if not any(playbook.killed for playbook in drilled.playbooks):
+        drilled.settle([node for node in site.nodes if node not in failing])
     complaints = list(proof.of_run(drilled, failing))
     if drill.again:
         drilled.run()

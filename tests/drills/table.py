@@ -14,6 +14,7 @@ from tests.drills.runner import Drill
 # What a fault may cost beside the checkpoint itself: bytes that were on the way when a connection was given up.
 CLEAN = 1.02
 LOOSE = 1.05
+SLOW = {"path": "safetensors", "bytes_per_second": 400_000}
 NAME = re.compile(r"([a-z0-9-]+)(?:@(before|\d+%|\d+(?:\.\d+)?s))?")
 
 
@@ -203,9 +204,9 @@ def _of_runs(_shares: Shares) -> Iterator[Drill]:
     yield Drill(
         name="controller-killed",
         what="ansible-playbook is killed; the next run finds the agents at work",
-        # A slow link, so that the agents are still at work when the second run comes.
+        # A slow link: the agents are still at work when the second run comes.
         faults=(
-            f.HubAnswers(faults=({"path": "safetensors", "bytes_per_second": 400_000},)),
+            f.HubAnswers(faults=(SLOW,)),
             f.ControllerKilled(at="20%"),
         ),
         again=True,
@@ -215,7 +216,7 @@ def _of_runs(_shares: Shares) -> Iterator[Drill]:
     yield Drill(
         name="two-runs",
         what="two operators run the playbook at once",
-        faults=(f.SecondRun(at="20%"),),
+        faults=(f.SecondRun(),),
         wan=CLEAN,
     )
     yield Drill(
