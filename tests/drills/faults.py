@@ -2,7 +2,7 @@
 
 `at` says when a fault begins: `before` the playbook, at a share of the bytes like `40%`, or so many seconds after the
 first byte, like `12s`. The share is that of the first node in `on`, or of the slowest node. `lasts` is in seconds; a
-fault without it lasts until the playbook has ended.
+fault with `until` lasts until the second run of the playbook prints these words, any other until the first run ended.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Fault:
 
     at: str = "before"
     lasts: float | None = None
+    until: str = ""
     on: tuple[int, ...] = ()
 
     def begin(self, drilled: Drilled) -> None:
@@ -70,6 +71,20 @@ class HubDown(Fault):
 
     def end(self, drilled: Drilled) -> None:
         drilled.site.on(HUB, "systemctl start hub.service")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HubSlow(Fault):
+    """The hub gives so many bytes a second to each connection."""
+
+    rate: int
+
+    def begin(self, drilled: Drilled) -> None:
+        drilled.site.add_hub_faults({"path": "safetensors", "bytes_per_second": self.rate})
+
+    def end(self, drilled: Drilled) -> None:
+        drilled.site.remove_hub_faults({"path": "safetensors", "bytes_per_second": self.rate})
+        drilled.site.on(HUB, "systemctl restart hub.service")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,10 @@ from pathlib import Path
 from rehearsal.commands import RehearsalError
 from tests.drills import proof
 from tests.drills.faults import Fault
-from tests.drills.site import DrillSite, Playbook
+from tests.drills.site import UNIT, DrillSite, Playbook
 
 TURN_SECONDS = 0.1
+# Longer than the site's checkpoint_linger_seconds.
 SETTLE_SECONDS = 60
 # A run of the playbook that takes longer than this has hung.
 RUN_SECONDS = 300
@@ -89,7 +90,8 @@ class Drilled:
         for fault in self._waiting:
             self.note(f"never came: {fault}")
         for fault, _ in list(self._open):
-            self._end(fault)
+            if not fault.until or len(self.playbooks) > 1:
+                self._end(fault)
 
     @property
     def missed(self) -> list[Fault]:
@@ -108,7 +110,8 @@ class Drilled:
             if self._is_due(fault, present):
                 self._begin_one(fault)
         for fault, end in list(self._open):
-            if end is not None and time.monotonic() >= end:
+            second = len(self.playbooks) > 1 and fault.until and fault.until in self.playbooks[-1].said
+            if second or (end is not None and time.monotonic() >= end):
                 self._end(fault)
 
     def _is_due(self, fault: Fault, present: dict[str, int]) -> bool:
@@ -134,10 +137,14 @@ class Drilled:
         self.note(f"ended: {type(fault).__name__}")
 
     def settle(self, nodes: list[str]) -> None:
-        """Wait until the agents of these nodes say that they are done, whatever became of the playbook."""
+        """Wait until the agents of these nodes are done and gone, whatever became of the playbook."""
         limit = time.monotonic() + SETTLE_SECONDS
-        while time.monotonic() < limit and any(self.site.status(node).get("state") != "complete" for node in nodes):
+        while time.monotonic() < limit and any(self._is_at_work(node) for node in nodes):
             time.sleep(TURN_SECONDS)
+
+    def _is_at_work(self, node: str) -> bool:
+        ended = self.site.on(node, f"systemctl is-active {UNIT}", check=False) in ("inactive", "failed")
+        return not ended or self.site.status(node).get("state") != "complete"
 
 
 def clean_run(site: DrillSite, logs: Path) -> None:
@@ -164,6 +171,7 @@ def run_drill(site: DrillSite, drill: Drill, logs: Path) -> Verdict:
         drilled.run()
         complaints += proof.of_second_run(drilled)
         failing = {}
+        drilled.settle(site.nodes)
     seconds, requests = time.monotonic() - drilled.began, site.requests(seen)
     wan = sum(row["sent"] for row in requests if "/resolve/" in row["path"]) / site.total
     complaints += proof.of_requests(drilled, requests, wan)

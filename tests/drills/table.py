@@ -14,7 +14,6 @@ from tests.drills.runner import Drill
 # What a fault may cost beside the checkpoint itself: bytes that were on the way when a connection was given up.
 CLEAN = 1.02
 LOOSE = 1.05
-SLOW = {"path": "safetensors", "bytes_per_second": 400_000}
 NAME = re.compile(r"([a-z0-9-]+)(?:@(before|\d+%|\d+(?:\.\d+)?s))?")
 
 
@@ -204,11 +203,7 @@ def _of_runs(_shares: Shares) -> Iterator[Drill]:
     yield Drill(
         name="controller-killed",
         what="ansible-playbook is killed; the next run finds the agents at work",
-        # A slow link: the agents are still at work when the second run comes.
-        faults=(
-            f.HubAnswers(faults=(SLOW,)),
-            f.ControllerKilled(at="20%"),
-        ),
+        faults=(f.HubSlow(rate=100_000, until="Make the checkpoint whole"), f.ControllerKilled(at="5%")),
         again=True,
         checks=("went on",),
         wan=CLEAN,
