@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tests.drills import model
-from tests.drills.site import ROOT, DrillSite, Playbook
+from tests.drills.site import DrillSite, Playbook
 
 if TYPE_CHECKING:
     from tests.drills.runner import Drill, Drilled
@@ -96,8 +96,8 @@ def _of_node(site: DrillSite, node: str) -> Iterator[str]:
     status = site.status(node)
     if status.get("state") != "complete":
         yield f"{node}: the agent says {status.get('state')}: {status.get('last_error')}"
-    if left := [path.name for path in (site.seen(node) / model.NAME).glob(".part-*")]:
-        yield f"{node}: {', '.join(left)} left in {ROOT}/{model.NAME}"
+    left = {str(path) for path in (site.seen(node) / model.NAME).glob(".part-*/**/*") if path.is_file()}
+    yield from _some(node, "left", left)
 
 
 def _retry_after(_drilled: Drilled, requests: list[dict]) -> Iterator[str]:

@@ -9,10 +9,9 @@ from pathlib import Path
 from rehearsal.commands import RehearsalError
 from tests.drills import proof
 from tests.drills.faults import Fault
-from tests.drills.site import UNIT, DrillSite, Playbook
+from tests.drills.site import DrillSite, Playbook
 
 TURN_SECONDS = 0.1
-# Longer than the site's checkpoint_linger_seconds.
 SETTLE_SECONDS = 60
 # A run of the playbook that takes longer than this has hung.
 RUN_SECONDS = 300
@@ -137,14 +136,10 @@ class Drilled:
         self.note(f"ended: {type(fault).__name__}")
 
     def settle(self, nodes: list[str]) -> None:
-        """Wait until the agents of these nodes are done and gone, whatever became of the playbook."""
+        """Wait until the agents of these nodes say that they are done, whatever became of the playbook."""
         limit = time.monotonic() + SETTLE_SECONDS
-        while time.monotonic() < limit and any(self._is_at_work(node) for node in nodes):
+        while time.monotonic() < limit and any(self.site.status(node).get("state") != "complete" for node in nodes):
             time.sleep(TURN_SECONDS)
-
-    def _is_at_work(self, node: str) -> bool:
-        ended = self.site.on(node, f"systemctl is-active {UNIT}", check=False) in ("inactive", "failed")
-        return not ended or self.site.status(node).get("state") != "complete"
 
 
 def clean_run(site: DrillSite, logs: Path) -> None:
