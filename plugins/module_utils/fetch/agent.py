@@ -51,7 +51,8 @@ class Agent:
         access = Access(config.token_file, config.ca_file, config.proxy, config.stall_seconds)
         origins = [source for about in config.origins if (source := origin(about, manifest, access))]
         others = {name: address for name, address in config.nodes.items() if name != config.node}
-        self._peers = [peers.Peer(*other, manifest, config.stall_seconds) for other in others.items()]
+        about = (manifest, config.nodes[config.node], config.stall_seconds)
+        self._peers = [peers.Peer(*other, *about) for other in others.items()]
         self._sources: dict[str, Source] = {source.name: source for source in [*origins, *self._peers]}
         self._changed = threading.Condition()  # guards all below
         self._scheduler = Scheduler(
@@ -120,7 +121,7 @@ class Agent:
                     # Daemons: a thread that waits for a silent source must not keep a stopped agent alive.
                     threading.Thread(target=work, args=(what,), daemon=True).start()
                 have = self._have(now)
-                wanted = self._sending or any(self._scheduler.unsettled(now, self._config.linger_seconds))
+                wanted = any(self._scheduler.unsettled(now, self._config.linger_seconds))
             if now - written > STATUS_SECONDS or (have.settled and not settled):
                 self._report(have, now)
                 written = now
@@ -291,7 +292,8 @@ class Agent:
     def news(self, since: str, seconds: float) -> dict:
         """What this node has, as soon as it is not what it had at version `since`."""
         with self._changed:
-            self._changed.wait_for(lambda: since != f"{self._nonce}.{self._version:x}", seconds)
+            patience = min(seconds, self._config.silence_seconds / 3)
+            self._changed.wait_for(lambda: since != f"{self._nonce}.{self._version:x}", patience)
             have = self._have(time.monotonic())
             version = f"{self._nonce}.{self._version:x}"
         return {**have.__dict__, "whole": list(have.whole), "given_up": list(have.given_up), "version": version}
@@ -302,7 +304,7 @@ class Agent:
             return None
         entry = self._files[place]
         with self._changed:
-            if part := self._parts.get(place):
+            if place in self._scheduler.active and (part := self._parts.get(place)):
                 return (*part.reader(), entry.size, part)
             if place in self._scheduler.whole and self._store.is_whole(entry):
                 path = self._store.target(entry)

@@ -33,8 +33,10 @@ def place(address: str) -> tuple[str, int]:
 class Peer:
     """Another node that holds, or will hold, the same files."""
 
-    def __init__(self, name: str, address: str, manifest: Manifest, stall_seconds: float):
+    def __init__(self, name: str, address: str, manifest: Manifest, own_address: str, stall_seconds: float):
         self.name, self._address, self._stall_seconds = name, place(address), stall_seconds
+        # From the address that the others know this node by: they let in nobody else.
+        self._own = (place(own_address)[0], 0)
         self._base = f"/{manifest.digest.partition(':')[2]}"
         self._places = {entry: number for number, entry in enumerate(manifest.files)}
 
@@ -42,7 +44,7 @@ class Peer:
     def open(self, entry: Entry, offset: int = 0, tag: str | None = None) -> Iterator[Stream]:
         """Ask for a file, with the rest of the copy `tag` if there is one; raise SourceFault or WrongBytes."""
         headers = {"Range": f"bytes={offset}-", **({"If-Range": tag} if tag else {})} if offset else {}
-        connection = http.client.HTTPConnection(*self._address, timeout=self._stall_seconds)
+        connection = http.client.HTTPConnection(*self._address, self._stall_seconds, self._own)
         with contextlib.closing(connection):
             with network_faults(self.name):
                 connection.request("GET", f"{self._base}/{self._places[entry]}", headers=headers)
@@ -53,7 +55,7 @@ class Peer:
 
     def watch(self, saw: Callable[[str, Have], None], stop: threading.Event) -> None:
         """Tell `saw` what the node has, whenever that changes and every few seconds."""
-        connection = http.client.HTTPConnection(*self._address, timeout=_POLL_TIMEOUT_SECONDS)
+        connection = http.client.HTTPConnection(*self._address, _POLL_TIMEOUT_SECONDS, self._own)
         version, rest = "", _REST_SECONDS
         while not stop.wait(rest):
             try:

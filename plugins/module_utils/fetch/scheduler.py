@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 # So often may a source have had a part in wrong bytes of a file before it is not asked for that file again.
 STRIKES = 3
 _LONGEST_PAUSE_SECONDS = 15
+# So long a new agent waits to hear what the others have before it uses the site's link.
+_HELLO_SECONDS = 2
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Scheduler:
         self.held: set[int] = set()  # there, but not known to be right: not to be fetched yet
         self.active: dict[int, str] = {}
         self.peers: dict[str, Have] = {}
-        self.seen = {name: now for name in nodes if name != node}
+        self.seen, self._start = {name: now for name in nodes if name != node}, now
         self._holders: list[set[str]] = [set() for _ in sizes]
         self._growers: list[set[str]] = [set() for _ in sizes]
         self._streams: Counter[str] = Counter()
@@ -158,7 +160,11 @@ class Scheduler:
 
     def pick_origin(self, now: float) -> Job | None:
         """The next file that this node brings over the site's link."""
-        for index in self._by_size if self._origins and self.node in self._wan else ():
+        if not self._origins or self.node not in self._wan:
+            return None
+        if now < self._start + _HELLO_SECONDS and len(self.peers) < len(self.seen):
+            return None
+        for index in self._by_size:
             if self._is_wanted(index) and not self._usable(index, now) and self._fetcher(index, now) == self.node:
                 for origin in self._origins:
                     if self._may(Job(index, origin), now):
