@@ -10,6 +10,8 @@ import email.utils
 import http.client
 import io
 import json
+import os
+import socket
 import ssl
 import time
 import urllib.error
@@ -24,6 +26,8 @@ from .manifest import Entry, Manifest
 
 _BUSY = {408, 425, 429, 500, 502, 503, 504}
 _LONGEST_WAIT_SECONDS = 300
+# A thread that waits for a socket wakes for so many bytes, or for the last ones.
+_WAKE_BYTES = 1 << 17
 # http and https only: a redirect must not lead to file: or ftp:
 _HANDLERS = (
     urllib.request.HTTPHandler,
@@ -56,14 +60,19 @@ class Access:
 
 
 class Stream:
-    """Bytes that are coming in. `offset` is where in the file the first belongs; `tag` names the sender's copy."""
+    """Bytes that are coming in. `offset` is where in the file the first belongs; `tag` names the sender's copy.
 
-    def __init__(self, readinto: Callable[[memoryview], int], offset: int, source: str = "", tag: str | None = None):
-        self._readinto, self.offset, self.source, self.tag = readinto, offset, source, tag
+    `plain`: a socket whose bytes are those of the file, not of TLS; it is read a block at a time, not a packet.
+    """
+
+    def __init__(self, readinto: Callable, offset: int, source: str, tag: str = "", plain: socket.socket | None = None):
+        self._readinto, self.offset, self.source, self.tag, self._plain = readinto, offset, source, tag, plain
 
     def readinto(self, view: memoryview) -> int:
-        """Take the next bytes as soon as there are some; 0 at the end or when the source went away."""
+        """Take the next bytes; 0 at the end or when the source went away. `view` asks for no more than will come."""
         with network_faults(self.source):
+            if self._plain:
+                self._plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, min(len(view), _WAKE_BYTES))
             return self._readinto(view)
 
 
@@ -75,7 +84,7 @@ class Web:
         self._token = Path(token_file).read_text(encoding="utf-8").strip() if token_file else None
 
     @contextlib.contextmanager
-    def open(self, entry: Entry, offset: int = 0, _tag: str | None = None) -> Iterator[Stream]:
+    def open(self, entry: Entry, offset: int = 0, _tag: str = "") -> Iterator[Stream]:
         """Ask for a file; raise SourceFault or WrongBytes. Each call asks anew: an expired redirect is replaced.
 
         The socket's timeout is the stall watchdog: it counts from the last byte that came.
@@ -86,20 +95,24 @@ class Web:
             request.add_unredirected_header("Authorization", f"Bearer {self._token}")
         with network_faults(self.name, request.full_url):
             response = self._opener.open(request, timeout=self._access.stall_seconds)
-        with response:
-            yield answer(response, entry, offset, self.name)
+        with response, answer(response, entry, offset, self.name) as stream:
+            yield stream
 
 
-def answer(response: http.client.HTTPResponse, entry: Entry, offset: int, source: str) -> Stream:
+@contextlib.contextmanager
+def answer(response: http.client.HTTPResponse, entry: Entry, offset: int, source: str) -> Iterator[Stream]:
     """Judge the head of an answer; raise SourceFault or WrongBytes."""
     place, start = response.headers.get("Content-Range", ""), offset if response.status == 206 else 0
     if response.status == 206 and not place.startswith(f"bytes {offset}-"):
         raise SourceFault(f"{source} answered {place!r} when asked for what follows byte {offset}")
     if response.length not in (None, entry.size - start):
         raise WrongBytes(f"{response.length} bytes announced after the first {start}, by {source}")
-    # Straight from the socket's buffer, as bytes come: HTTPResponse.readinto waits until the view is full.
-    body = response if response.chunked or response.fp is None else response.fp
-    return Stream(getattr(body, "readinto1", body.readinto), start, source, response.headers.get("ETag"))
+    about = (source, response.headers.get("ETag", ""))
+    if response.chunked or response.fp is None or str(response.url).startswith("https:"):
+        yield Stream(response.readinto1, start, *about)
+        return
+    with socket.socket(fileno=os.dup(response.fileno())) as plain:
+        yield Stream(response.fp.readinto1, start, *about, plain)
 
 
 class Drive:
@@ -109,7 +122,7 @@ class Drive:
         self.name, self._path = f"drive:{path}", Path(path)
 
     @contextlib.contextmanager
-    def open(self, entry: Entry, offset: int = 0, _tag: str | None = None) -> Iterator[Stream]:
+    def open(self, entry: Entry, offset: int = 0, _tag: str = "") -> Iterator[Stream]:
         """Read a file; raise SourceFault or WrongBytes."""
         with network_faults(self.name):
             file = io.FileIO(self._path / entry.path)

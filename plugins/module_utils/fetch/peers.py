@@ -41,7 +41,7 @@ class Peer:
         self._places = {entry: number for number, entry in enumerate(manifest.files)}
 
     @contextlib.contextmanager
-    def open(self, entry: Entry, offset: int = 0, tag: str | None = None) -> Iterator[Stream]:
+    def open(self, entry: Entry, offset: int = 0, tag: str = "") -> Iterator[Stream]:
         """Ask for a file, with the rest of the copy `tag` if there is one; raise SourceFault or WrongBytes."""
         headers = {"Range": f"bytes={offset}-", **({"If-Range": tag} if tag else {})} if offset else {}
         connection = http.client.HTTPConnection(*self._address, self._stall_seconds, self._own)
@@ -51,7 +51,8 @@ class Peer:
                 response = connection.getresponse()
             if response.status not in (200, 206):
                 raise SourceFault(f"{self.name} answered {response.status} {response.reason}")
-            yield answer(response, entry, offset, self.name)
+            with answer(response, entry, offset, self.name) as stream:
+                yield stream
 
     def watch(self, saw: Callable[[str, Have], None], stop: threading.Event) -> None:
         """Tell `saw` what the node has, whenever that changes and every few seconds."""

@@ -28,7 +28,7 @@ class Source(Protocol):
 
     name: str
 
-    def open(self, entry: Entry, offset: int, tag: str | None) -> AbstractContextManager[Stream]:
+    def open(self, entry: Entry, offset: int, tag: str) -> AbstractContextManager[Stream]:
         """Ask for a file from an offset on; `tag` is the copy that the bytes before it came from."""
 
 
@@ -50,7 +50,7 @@ class Part:
         self.descriptor = os.open(self._path, flags | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         self.size, self.generation, self._digest = 0, os.urandom(8).hex(), hashlib.sha256()
         self.suspects: set[str] = set()
-        self.tags: dict[str, str | None] = {}
+        self.tags: dict[str, str] = {}
 
     def resume(self, step: Callable[[], None]) -> None:
         """Hash what an earlier run left: a hasher cannot be kept, and reading is faster than fetching."""
@@ -125,7 +125,7 @@ def receive(part: Part, entry: Entry, source: Source, floor: float, got: Callabl
     `got` is told of each block: file, source, bytes. `floor`: bytes per second that are worth waiting for.
     """
     if part.size < entry.size:
-        with source.open(entry, part.size, part.tags.get(source.name)) as stream:
+        with source.open(entry, part.size, part.tags.get(source.name, "")) as stream:
             if stream.offset != part.size:
                 part.reset()  # the source does not know Range, or has another copy, and starts again
             part.suspects.add(source.name)
