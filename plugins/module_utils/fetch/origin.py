@@ -62,18 +62,24 @@ class Access:
 class Stream:
     """Bytes that are coming in. `offset` is where in the file the first belongs; `tag` names the sender's copy.
 
-    `plain`: a socket whose bytes are those of the file, not of TLS; it is read a block at a time, not a packet.
+    `plain`: a socket whose bytes are the file's, not of TLS, `left` of them; it is read by the block, not the packet.
     """
 
-    def __init__(self, readinto: Callable, offset: int, source: str, tag: str = "", plain: socket.socket | None = None):
-        self._readinto, self.offset, self.source, self.tag, self._plain = readinto, offset, source, tag, plain
+    def __init__(
+        self, readinto: Callable, offset: int, source: str, tag: str = "", plain: socket.socket | None = None, left=0
+    ):
+        self._readinto, self.offset, self.source, self.tag = readinto, offset, source, tag
+        self._plain, self._left = plain, left
 
     def readinto(self, view: memoryview) -> int:
-        """Take the next bytes; 0 at the end or when the source went away. `view` asks for no more than will come."""
+        """Take the next bytes; 0 at the end or when the source went away."""
         with network_faults(self.source):
-            if self._plain:
-                self._plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, min(len(view), _WAKE_BYTES))
-            return self._readinto(view)
+            count = self._readinto(view)
+            if self._plain and count < self._left:
+                # From here on nothing is in a buffer of Python's: the rest comes through the socket.
+                self._left -= count
+                self._plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, min(self._left, _WAKE_BYTES))
+            return count
 
 
 class Web:
@@ -108,11 +114,11 @@ def answer(response: http.client.HTTPResponse, entry: Entry, offset: int, source
     if response.length not in (None, entry.size - start):
         raise WrongBytes(f"{response.length} bytes announced after the first {start}, by {source}")
     about = (source, response.headers.get("ETag", ""))
-    if response.chunked or response.fp is None or str(response.url).startswith("https:"):
+    if response.chunked or response.fp is None or getattr(response, "url", "").startswith("https:"):
         yield Stream(response.readinto1, start, *about)
         return
     with socket.socket(fileno=os.dup(response.fileno())) as plain:
-        yield Stream(response.fp.readinto1, start, *about, plain)
+        yield Stream(response.fp.readinto1, start, *about, plain, entry.size - start)
 
 
 class Drive:
