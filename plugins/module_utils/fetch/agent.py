@@ -37,8 +37,8 @@ COMPLETE, BAD_FILES, UNUSABLE, LOCKED, FAILED, NO_SPACE, DISK, STOPPED = range(8
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _STREAMS = 32
 _CPUS = os.cpu_count() or 1
-# What is decided is decided in bundles; what is settled is said for a while before the agent ends.
-_REST_SECONDS, _FAREWELL_SECONDS = 0.02, 3
+# What is to be decided is taken in bundles; what is settled is said for a tenth of the time of silence.
+_REST_SECONDS, _FAREWELLS = 0.02, 10
 
 
 class Agent:
@@ -126,7 +126,7 @@ class Agent:
                 self._report(have, now)
                 written = now
             settled = (settled or now) if have.settled else 0.0
-            if settled and not wanted and (not self._peers or now - settled > _FAREWELL_SECONDS):
+            if settled and not wanted and (not self._peers or now - settled > self._config.silence_seconds / _FAREWELLS):
                 return
             time.sleep(_REST_SECONDS)
             with self._changed:
