@@ -45,6 +45,7 @@ class Job:
 @dataclass
 class _Trouble:
     since: float
+    last: float = 0
     tries: int = 0
     until: float = 0
 
@@ -112,19 +113,12 @@ class Scheduler:
     def saw(self, peer: str, have: Have, now: float) -> None:
         """Take in what another node says of itself."""
         before = self.peers.get(peer, Have())
-        for table, old, new in (
-            (self._holders, before.whole, have.whole),
-            (self._growers, before.growing, have.growing),
-        ):
-            for index in set(old) - set(new):
-                table[index].discard(peer)
-            for index in set(new) - set(old):
-                table[index].add(peer)
+        for index in {*before.whole, *before.growing, *have.whole, *have.growing}:
+            for table, there in ((self._holders, have.whole), (self._growers, have.growing)):
+                (table[index].add if index in there else table[index].discard)(peer)
         self.peers[peer], self.seen[peer] = have, now
 
-    def ended(
-        self, job: Job, now: float, received: bool, fault: str = "", final: bool = False, wait: float = 0
-    ) -> None:
+    def ended(self, job: Job, now: float, received: bool, fault: str = "", final: bool = False, wait: float = 0):
         """An attempt is over: without `fault` the file is whole. `wait`: seconds that the source asked for."""
         self.active.pop(job.index, None)
         self._streams[job.source] -= 1
@@ -137,8 +131,12 @@ class Scheduler:
             self._banned[job] = fault
         else:
             self._said[job.source] = fault
-            for key in (job, job.source):
-                self._pause(key, now, wait)
+            for trouble in (self._trouble.setdefault(key, _Trouble(now)) for key in (job, job.source)):
+                trouble.last = now
+                if now >= trouble.until:  # what broke together counts once
+                    trouble.tries += 1
+                    longest = min(_LONGEST_PAUSE_SECONDS, 2.0 ** (trouble.tries - 1))
+                    trouble.until = now + wait + longest * self._random.uniform(0.5, 1)
 
     def wrong(self, job: Job, now: float, suspects: set[str], fault: str) -> None:
         """A file came with wrong bytes: a lone suspect among the nodes is banned, several are struck."""
@@ -149,26 +147,17 @@ class Scheduler:
             if (suspect in self.seen and len(suspects) == 1) or self._strikes[pair] >= STRIKES:
                 self._banned[pair] = f"{fault}, {self._strikes[pair]} times"
 
-    def _pause(self, key: str | Job, now: float, wait: float) -> None:
-        trouble = self._trouble.setdefault(key, _Trouble(now))
-        if now >= trouble.until:  # what broke together counts once
-            trouble.tries += 1
-            longest = min(_LONGEST_PAUSE_SECONDS, 2.0 ** (trouble.tries - 1))
-            trouble.until = now + wait + longest * self._random.uniform(0.5, 1)
-
     # What to do
 
     def pick_origin(self, now: float) -> Job | None:
         """The next file that this node brings over the site's link."""
-        if not self._origins or self.node not in self._wan:
-            return None
         if now < self._start + _HELLO_SECONDS and len(self.peers) < len(self.seen):
             return None
-        for index in self._by_size:
+        for index in self._by_size if self._origins else ():
             if self._is_wanted(index) and not self._usable(index, now) and self._fetcher(index, now) == self.node:
-                for origin in self._origins:
-                    if self._may(Job(index, origin), now):
-                        return self._begin(Job(index, origin))
+                for job in (Job(index, origin) for origin in self._origins):
+                    if self._may(job, now):
+                        return self._begin(job)
         return None
 
     def pick_peer(self, now: float) -> Job | None:
@@ -188,9 +177,8 @@ class Scheduler:
         return not (index in self.whole or index in self.active or index in self.held)
 
     def _may(self, job: Job, now: float) -> bool:
-        if job in self._banned:
-            return False
-        return all(now >= self._trouble[key].until for key in (job, job.source) if key in self._trouble)
+        pauses = [self._trouble[key].until for key in (job, job.source) if key in self._trouble]
+        return job not in self._banned and now >= max(pauses, default=0)
 
     def _is_alive(self, node: str, now: float) -> bool:
         return node == self.node or now - self.seen[node] < self._silence
@@ -201,8 +189,7 @@ class Scheduler:
 
     def _gives(self, peer: str, index: int, now: float) -> bool:
         job = Job(index, peer)
-        stuck = job in self._trouble and now - self._trouble[job].since > self._silence
-        return job not in self._banned and not stuck and self._is_alive(peer, now)
+        return job not in self._banned and self._lasts(job) <= self._silence and self._is_alive(peer, now)
 
     def _source(self, index: int, now: float) -> str | None:
         owner, holders, fetcher = self._owners[index], self._usable(index, now), self._fetcher(index, now)
@@ -210,19 +197,15 @@ class Scheduler:
             owner = fetcher
         if holders and (owner in (self.node, *holders) or self._waited(index, owner, now)):
             ready = [peer for peer in holders if self._may(Job(index, peer), now)]
-            return min(ready, key=self._business, default=None)
+            load = {peer: (self._streams[peer], self.peers[peer].sending, self._random.random()) for peer in ready}
+            return min(load, key=load.__getitem__, default=None)
         source = fetcher if owner == self.node else owner
         grows = source in self._growers[index] and self.peers[source].growing[index] != self.node
         return source if grows and self._may(Job(index, source), now) else None
 
     def _waited(self, index: int, owner: str | None, now: float) -> bool:
         """Whether a file's holders are asked although its owner, who spares their uplinks, is not as far yet."""
-        if owner in self._growers[index]:
-            return False
-        return now - self._waits.setdefault(index, now) > self._silence
-
-    def _business(self, peer: str) -> tuple[int, int, float]:
-        return self._streams[peer], self.peers[peer].sending, self._random.random()
+        return owner not in self._growers[index] and now - self._waits.setdefault(index, now) > self._silence
 
     def _fetcher(self, index: int, now: float) -> str | None:
         """Who brings a file over the link: who does already, else whose task it is, else one of the living by rank."""
@@ -236,22 +219,23 @@ class Scheduler:
 
     def _is_able(self, node: str, index: int, now: float) -> bool:
         if node == self.node:
-            return not self._has_given_up(index, now)
+            return not self._has_given_up(index)
         return self._gives(node, index, now) and index not in self.peers.get(node, Have()).given_up
 
-    def _has_given_up(self, index: int, now: float) -> bool:
-        return all(self._is_hopeless(Job(index, origin), now) for origin in self._origins)
+    def _has_given_up(self, index: int) -> bool:
+        jobs = [Job(index, origin) for origin in self._origins]
+        return all(job in self._banned or max(map(self._lasts, (job, job.source))) > self._patience for job in jobs)
 
-    def _is_hopeless(self, job: Job, now: float) -> bool:
-        troubles = [self._trouble[key] for key in (job, job.source) if key in self._trouble]
-        return job in self._banned or any(now - trouble.since > self._patience for trouble in troubles)
+    def _lasts(self, key: str | Job) -> float:
+        """How long a source, or one for one file, has given nothing but trouble."""
+        return self._trouble[key].last - self._trouble[key].since if key in self._trouble else 0
 
     # What to say
 
     def have(self, now: float, sending: int = 0, size: int = 0) -> Have:
         """What this node says of itself."""
         missing = [index for index in self._by_size if index not in self.whole]
-        given_up = frozenset(index for index in missing if self._has_given_up(index, now))
+        given_up = frozenset(filter(self._has_given_up, missing))
         hopeless = not self.active and all(self.is_hopeless(index, now) for index in missing)
         settled = "" if not hopeless else "failed" if missing else "complete"
         growing = {index: source if source in self.seen else "" for index, source in self.active.items()}
@@ -261,7 +245,8 @@ class Scheduler:
         """Whether no node that lives, or that was seen within the patience, can give or bring a file."""
         if index in self.active or index in self.held or self._usable(index, now) or self._fetcher(index, now):
             return False
-        return all(self._is_alive(node, now) or now - self.seen[node] > self._patience for node in self._wan)
+        ages = [now - self.seen[node] for node in self._wan if node != self.node]
+        return all(age < self._silence or age > self._patience for age in ages)
 
     def reasons(self, index: int) -> str:
         """Why a file cannot be had: what each source said."""

@@ -125,8 +125,10 @@ class TestOneNode:
         one = Scheduler("a", ["a"], ["a"], SIZES, [ORIGIN], 0, patience=10)
         job = one.pick_origin(3)
         one.ended(job, 3, False, "refused")
+        one.ended(one.pick_origin(12), 12, False, "refused")
         assert one.have(12).settled == ""
-        assert one.have(14).settled == "failed"
+        one.ended(one.pick_origin(16), 16, False, "refused")
+        assert one.have(16).settled == "failed"
         assert "refused" in one.reasons(0)
 
     def test_the_next_origin_is_asked_while_the_first_pauses(self):
