@@ -32,7 +32,10 @@ def site(layout: tuple[str, str], replicas: int) -> Sample:
     return sample.with_site(serving_overrides=OVERRIDES, serving_nodes_per_replica=None)
 
 
-sites = st.builds(site, st.sampled_from(LAYOUTS), st.integers(1, 3))
+RACK = 18  # trays of one NVLink domain; nodes beyond them must name another
+sites = st.builds(site, st.sampled_from(LAYOUTS), st.integers(1, 3)).filter(
+    lambda s: len(s.groups["gpu_nodes"]) <= RACK
+)
 
 
 def shuffled(value, order: random.Random):
