@@ -15,7 +15,7 @@ import fnmatch
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
@@ -60,7 +60,7 @@ def read(origins: list[dict], repo: str, commit: str, access: Access, file: str 
         _ask_hubs(answer, origins, repo, commit, access)
     if file:
         try:
-            _compare_file(answer, from_file(file, repo, commit), file)
+            _compare_file(answer, *from_file(file, repo, commit), file)
         except OriginFailed as error:
             answer.faults.append(error.fault)
     elif not answer.faults and all(origin.get("kind") in ("http", "drive") for origin in origins):
@@ -81,11 +81,16 @@ def _ask_hubs(answer: Answer, origins: list[dict], repo: str, commit: str, acces
             answer.warnings.append(error.fault)
 
 
-def from_file(file: str, repo: str, commit: str) -> Manifest:
-    """Return the manifest that a file on the controller holds; raise OriginFailed."""
+def from_file(file: str, repo: str, commit: str) -> tuple[Manifest, dict[str, str]]:
+    """Return the manifest that a file on the controller holds, and what Python files can be had; raise OriginFailed.
+
+    The file is what bundle.yml writes beside a checkpoint, or what another site froze.
+    """
     where = "checkpoint_manifest_file"
     try:
-        manifest = Manifest.from_dict(json.loads(Path(file).read_bytes()))
+        content = json.loads(Path(file).read_bytes())
+        froze = isinstance(content, dict) and "manifest" in content
+        manifest = Manifest.from_dict(content["manifest"] if froze else content)
     except OSError as error:
         remedy = "correct the path, or bring the file"
         raise OriginFailed(where, f"{file}: {error.strerror}", "a file that can be read", remedy) from error
@@ -96,24 +101,26 @@ def from_file(file: str, repo: str, commit: str) -> Manifest:
         value = f"{file} is of {manifest.repo} at {manifest.commit}"
         remedy = "bring the manifest of this commit, or correct serving_model_revision"
         raise OriginFailed(where, value, f"{repo} at {commit}", remedy)
-    return manifest
+    texts = content.get("code")
+    return manifest, dict(_code(manifest, texts if isinstance(texts, dict) else {}, Path(file).with_suffix("")))
 
 
-def _compare_file(answer: Answer, manifest: Manifest, file: str) -> None:
+def _compare_file(answer: Answer, manifest: Manifest, code: dict[str, str], file: str) -> None:
     """Take the file's manifest; a hub that answered must have said the same."""
     if answer.manifest and answer.manifest.digest != manifest.digest:
         remedy = "find out which of the two was changed; a commit's files never change by themselves"
         limit = f"{answer.manifest.digest}, says the hub"
         answer.faults.append(Fault("checkpoint_manifest_file", f"{file}: {manifest.digest}", limit, remedy))
     elif not answer.manifest:
-        answer.manifest, answer.code = manifest, dict(_code_beside(manifest, Path(file)))
+        answer.manifest, answer.code = manifest, code
 
 
-def _code_beside(manifest: Manifest, file: Path) -> Iterator[tuple[str, str]]:
-    """The Python files, where the checkpoint lies beside its manifest as bundle.yml lays it."""
+def _code(manifest: Manifest, texts: Mapping[str, str], folder: Path) -> Iterator[tuple[str, str]]:
+    """The Python files that are among the texts, or in the folder where the checkpoint lies beside its manifest."""
     for entry in (entry for entry in manifest.files if entry.path.endswith(".py")):
-        path = file.with_suffix("") / entry.path
-        data = path.read_bytes() if path.is_file() and path.stat().st_size == entry.size else b""
+        path, data = folder / entry.path, str(texts.get(entry.path, "")).encode()
+        if path.is_file() and path.stat().st_size == entry.size:
+            data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() == entry.sha256:
             yield entry.path, data.decode("utf-8", errors="replace")
 

@@ -123,7 +123,7 @@ def _name_faults(site: Site, names: Sequence[str]) -> Iterator[Fault]:
 
 
 def _manifest_faults(origins: Sequence) -> Iterator[Fault]:
-    if not any(isinstance(row, dict) and row.get("kind") == "hub" for row in origins):
+    if all(isinstance(row, dict) and row.get("kind") in ("http", "drive") for row in origins):
         where = "checkpoint_manifest_file"
         limit = "must be declared: only a hub can say which files there are, and no origin is one"
         remedy = f'write {where}: "{{{{ inventory_dir }}}}/kimi-k3.json", the <commit>.json that bundle.yml writes'
@@ -132,13 +132,13 @@ def _manifest_faults(origins: Sequence) -> Iterator[Fault]:
 
 def _reach_faults(site: Site, users: Sequence[str]) -> Iterator[Fault]:
     """Hosts that a site lets use the origins and that have none, and drives on hosts that may not use them."""
-    drives = _drives(site)
-    for index, origin in enumerate(site["checkpoint_origins"]):
+    drives, origins = _drives(site), site["checkpoint_origins"] or []
+    for index, origin in enumerate(origins):
         idle = [name for name in origin.get("nodes", []) if name not in users] if origin in drives else []
         if idle:
             where = f"checkpoint_origins[{index}].nodes"
             yield Fault(where, several(idle), f"only {WAN} use an origin", "add it there, or take it out here")
-    if len(drives) == len(site["checkpoint_origins"]) and all("nodes" in row for row in drives):
+    if drives and len(drives) == len(origins) and all("nodes" in row for row in drives):
         placed = [name for row in drives for name in row["nodes"]]
         for name in (name for name in users if name not in placed):
             limit = f"every origin is a drive elsewhere ({several(sorted({*placed}, key=natural))})"

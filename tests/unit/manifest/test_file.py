@@ -69,6 +69,13 @@ def test_a_mirror_is_asked_for_one_byte_of_its_smallest_file(site):
     assert (asked["method"], asked["range"], asked["sent"]) == ("GET", "bytes=0-0", 1)
 
 
+def test_what_another_site_froze_is_a_manifest_with_its_python_files(site, tmp_path):
+    answer = manifests.check([site.hub.origin], REPO, COMMIT)
+    file = frozen.Folder(str(tmp_path / "other")).freeze(answer.manifest, answer.code)
+    taken = site.check(DRIVE, file=file)
+    assert (taken.manifest, taken.code) == (answer.manifest, {"a b.py": "x = 1\n"})
+
+
 def test_without_a_file_a_site_without_a_hub_has_no_manifest(site):
     fault = only_fault(manifests.check([site.mirror], REPO, COMMIT))
     assert (fault.where, fault.limit) == ("checkpoint_manifest_file", "a manifest, as no origin is a hub")

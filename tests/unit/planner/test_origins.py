@@ -79,6 +79,11 @@ def test_without_a_hub_the_manifest_must_come_from_a_file(origin):
     assert "only a hub can say which files there are" in fault["limit"]
 
 
+def test_an_origin_of_an_unknown_kind_is_not_asked_for_a_manifest():
+    result = planned({"kind": "hubb", "url": HUB["url"]}, checkpoint_manifest_file=ABSENT)
+    assert [fault["where"] for fault in result["refusals"]] == ["checkpoint_origins[0].kind"]
+
+
 def test_a_mirror_is_a_hub_so_no_file_is_needed():
     assert planned(DRIVE, checkpoint_manifest_file=ABSENT, mirror="service-01")["refusals"] == []
 
@@ -137,6 +142,17 @@ def test_a_port_that_an_engine_listens_on_is_refused():
     assert {fault["where"] for fault in faults} == {f"gpu-0{n}.unified-{n - 1}-rank-0.ports.http" for n in range(1, 9)}
     assert {fault["limit"] for fault in faults} == {"fetch listens there already"}
     assert all("or checkpoint_port" in fault["remedy"] for fault in faults)
+
+
+@pytest.mark.parametrize("hosts", [["gpu-01"], [f"gpu-0{n}" for n in range(1, 8)]])
+def test_a_password_that_stands_on_some_hosts_alone_is_not_repeated(hosts):
+    said = {
+        "checkpoint_proxy": "http://me:s3cret@p.lan:1",
+        "checkpoint_origins": [{**HUB, "url": "http://me:s3cret@h"}],
+    }
+    refusals = cusco().with_hosts(dict.fromkeys(hosts, said)).plan()["refusals"]
+    assert {"checkpoint_proxy", "checkpoint_origins"} <= {fault["where"].rpartition(".")[2] for fault in refusals}
+    assert "s3cret" not in str(refusals)
 
 
 @pytest.mark.parametrize(
