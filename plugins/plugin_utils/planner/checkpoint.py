@@ -42,6 +42,11 @@ def shares(nodes: Sequence[str], size: int | None) -> list[dict]:
     return [{"node": node, "bytes": part + (n < rest)} for n, node in enumerate(nodes)]
 
 
+def origins(site: Site) -> list[dict]:
+    """The origins as an agent takes them: where a drive is mounted, a host sees for itself."""
+    return [{key: row[key] for key in row if key != "nodes"} for row in site["checkpoint_origins"]]
+
+
 def access(site: Site) -> dict:
     """How the origins are reached: files on the controller and a proxy, each None where there is none."""
     return {name: site[f"checkpoint_{name}"] for name in ACCESS}
@@ -122,8 +127,8 @@ def _name_faults(site: Site, names: Sequence[str]) -> Iterator[Fault]:
             yield Fault(where, several(twice), "hosts, each once", "leave the second one out")
 
 
-def _manifest_faults(origins: Sequence) -> Iterator[Fault]:
-    if all(isinstance(row, dict) and row.get("kind") in ("http", "drive") for row in origins):
+def _manifest_faults(given: Sequence) -> Iterator[Fault]:
+    if all(isinstance(row, dict) and row.get("kind") in ("http", "drive") for row in given):
         where = "checkpoint_manifest_file"
         limit = "must be declared: only a hub can say which files there are, and no origin is one"
         remedy = f'write {where}: "{{{{ inventory_dir }}}}/kimi-k3.json", the <commit>.json that bundle.yml writes'
@@ -132,13 +137,13 @@ def _manifest_faults(origins: Sequence) -> Iterator[Fault]:
 
 def _reach_faults(site: Site, users: Sequence[str]) -> Iterator[Fault]:
     """Hosts that a site lets use the origins and that have none, and drives on hosts that may not use them."""
-    drives, origins = _drives(site), site["checkpoint_origins"] or []
-    for index, origin in enumerate(origins):
+    drives, given = _drives(site), site["checkpoint_origins"] or []
+    for index, origin in enumerate(given):
         idle = [name for name in origin.get("nodes", []) if name not in users] if origin in drives else []
         if idle:
             where = f"checkpoint_origins[{index}].nodes"
             yield Fault(where, several(idle), f"only {WAN} use an origin", "add it there, or take it out here")
-    if drives and len(drives) == len(origins) and all("nodes" in row for row in drives):
+    if drives and len(drives) == len(given) and all("nodes" in row for row in drives):
         placed = [name for row in drives for name in row["nodes"]]
         for name in (name for name in users if name not in placed):
             limit = f"every origin is a drive elsewhere ({several(sorted({*placed}, key=natural))})"

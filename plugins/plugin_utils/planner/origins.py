@@ -18,6 +18,7 @@ HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?")
 URL_PATH = re.compile(r"[A-Za-z0-9._~/%+@:,=!$&'()*-]*")
 # Files on the controller that say how the origins are reached, and what comes from them.
 FILES = ("checkpoint_token_file", "checkpoint_ca_file", "checkpoint_proxy_file", "checkpoint_manifest_file")
+PUBLIC_HUB = "huggingface.co"
 EXAMPLES = {
     "hub": "{kind: hub, url: https://huggingface.co}",
     "http": "{kind: http, url: https://mirror.lan/kimi-k3}",
@@ -32,13 +33,16 @@ KEYS = {
 }
 
 
-def faults(values: Mapping) -> Iterator[Fault]:
-    """All that is wrong with a site's origins and with the way to them; names of hosts are judged elsewhere."""
+def faults(values: Mapping, repo: str | None) -> Iterator[Fault]:
+    """All that is wrong with a site's origins and with the way to them; names of hosts are judged elsewhere.
+
+    `repo` is the model's repository, which no URL of a hub has in it.
+    """
     origins = values["checkpoint_origins"]
     if origins == []:
         yield Fault("checkpoint_origins", [], "at least one origin", f"add {EXAMPLES['hub']}")
     for index, origin in enumerate(origins or []):
-        yield from origin_faults(f"checkpoint_origins[{index}]", origin, values["checkpoint_path"])
+        yield from origin_faults(f"checkpoint_origins[{index}]", origin, values["checkpoint_path"], repo)
         if isinstance(origin, dict) and origin in origins[:index]:
             limit = f"checkpoint_origins[{origins.index(origin)}] is the same origin"
             yield Fault(f"checkpoint_origins[{index}]", origin.get("kind"), limit, "leave it out")
@@ -48,7 +52,7 @@ def faults(values: Mapping) -> Iterator[Fault]:
     yield from port_faults("checkpoint_port", values["checkpoint_port"])
 
 
-def origin_faults(where: str, origin: object, root: str | None) -> Iterator[Fault]:
+def origin_faults(where: str, origin: object, root: str | None, repo: str | None) -> Iterator[Fault]:
     """`root` is where the nodes keep checkpoints. Values of an origin may be secrets: only sound ones are shown."""
     if not isinstance(origin, dict):
         yield Fault(where, _bare(origin), "must be a mapping with a kind", f"write {EXAMPLES['hub']}")
@@ -66,7 +70,7 @@ def origin_faults(where: str, origin: object, root: str | None) -> Iterator[Faul
     elif kind == "drive":
         yield from _drive_faults(where, origin, root)
     else:
-        yield from _url_faults(f"{where}.url", origin["url"], kind)
+        yield from _url_faults(f"{where}.url", origin["url"], kind, repo)
 
 
 def _drive_faults(where: str, origin: Mapping, root: str | None) -> Iterator[Fault]:
@@ -138,8 +142,8 @@ def _bare(given: object) -> object:
     return re.sub(r"//[^/]*@|[?#].*", lambda found: "//" if found[0].startswith("//") else "", str(given or ""))
 
 
-def _url_faults(where: str, given: object, kind: str) -> Iterator[Fault]:
-    """A hub's address alone, as serving_model says which repository; of a mirror the folder; no secret in either."""
+def _url_faults(where: str, given: object, kind: str, repo: str | None) -> Iterator[Fault]:
+    """Of a hub what stands before the repository, of a mirror the folder; no secret in either."""
     url, example = _split(given), f"write {EXAMPLES[kind]}"
     if url is None:
         folder = "/FOLDER" if kind == "http" else ""
@@ -150,11 +154,13 @@ def _url_faults(where: str, given: object, kind: str) -> Iterator[Fault]:
     bare = f"{address}{url.path}"
     if "@" in url.netloc or url.query or url.fragment or "?" in str(given):
         limit = "a plan holds no secret, so a URL has no user, password or query"
-        remedy = f"write {address}" if kind == "hub" else f"write {bare}, or signed URLs in a file: {SIGNED}"
+        remedy = f"write {bare.rstrip('/')}" + (f", or signed URLs in a file: {SIGNED}" if kind == "http" else "")
         yield Fault(where, bare, limit, remedy)
-    elif kind == "hub" and url.path.strip("/"):
-        limit = "is the hub's address alone, without a path; serving_model says which repository"
-        yield Fault(where, bare, limit, f"write {address}")
+    elif kind == "hub" and url.path.strip("/") and host == PUBLIC_HUB:
+        yield Fault(where, bare, "is the hub's address alone, without a path", f"write {address}")
+    elif kind == "hub" and repo and url.path.rstrip("/").endswith(f"/{repo}"):
+        limit = "has no repository in it; serving_model says which"
+        yield Fault(where, bare, limit, f"write {bare.rstrip('/').removesuffix(f'/{repo}')}")
     elif not URL_PATH.fullmatch(url.path):
         yield Fault(where, bare, "other letters than a URL has", "write them with percent signs, a blank as %20")
 

@@ -22,6 +22,7 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogu
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.checkpoint import (
     Spread,
     access,
+    origins,
     read_spread,
     shares,
 )
@@ -225,7 +226,7 @@ def _origins(declared: Site, layout: Layout, mirror: Mirror | None) -> dict:
         "insecure_registries": [mirror.registry] if mirror else [],
         "sources": {
             "image": declared.image.reference,
-            "origins": declared["checkpoint_origins"],
+            "origins": origins(declared),
             "access": access(declared),
             "architectures": sorted({node.hardware["architecture"] for node in nodes}),
         },
@@ -239,7 +240,7 @@ def _checkpoint(site: Site, spread: Spread) -> dict:
         "root": site.checkpoint_root,
         "path": site.model_path,
         "mount_required": site["checkpoint_mount_required"],
-        "origins": [{key: row[key] for key in row if key != "nodes"} for row in site["checkpoint_origins"]],
+        "origins": origins(site),
         "drives": spread.drives,
         "access": access(site),
         "manifest_file": site["checkpoint_manifest_file"],

@@ -120,7 +120,7 @@ def read_site(variables: Mapping, catalogue: Catalogue) -> tuple[Site, list[Faul
     faults += _revision(site)
     faults += _limits(site)
     faults += checkpoint_path_faults(values["checkpoint_path"])
-    faults += origins.faults(values)
+    faults += origins.faults(values, site.model and site.model.get("repo"))
     if site.image:
         told = {fault.variable for fault in faults}
         faults += [fault for fault in site.image.faults(site.model) if fault.variable not in told]

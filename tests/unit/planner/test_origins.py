@@ -30,6 +30,11 @@ def test_origins_keep_their_order_and_a_drive_says_apart_where_it_is_mounted():
     assert found["drives"] == [{"path": "/mnt/kimi-k3", "nodes": ["gpu-01", "gpu-03"]}]
 
 
+def test_a_bundle_is_filled_from_the_same_origins():
+    sources = planned({**DRIVE, "nodes": ["gpu-03"]}, HUB, mirror="service-01")["sources"]
+    assert sources["origins"] == [DRIVE, HUB]
+
+
 # what is wrong: (the origin, where the refusal points, what it must say)
 WRONG = {
     "no mapping": ("https://huggingface.co", "", "must be a mapping with a kind"),
@@ -39,7 +44,7 @@ WRONG = {
     "a drive without a path": ({"kind": "drive"}, "", "drive has kind, path and perhaps nodes, nothing else write {"),
     "two ways to say where": ({**HTTP, **SIGNED}, "", "nothing else write {kind: http, url: "),
     "a key that is misspelt": ({"kind": "http", "url_file": "/x"}, "", "kind and urls_file"),
-    "a hub with a path": ({**HUB, "url": HTTP["url"]}, ".url", "is the hub's address alone"),
+    "a hub with a path": ({**HUB, "url": f"{HUB['url']}/api"}, ".url", "is the hub's address alone"),
     "a signature": ({**HTTP, "url": f"{HTTP['url']}?sig=word"}, ".url", "in a file: {kind: http, urls_file: "),
     "a password": ({**HTTP, "url": "https://me:word@mirror.lan/k3"}, ".url", "a plan holds no secret"),
     "another protocol": ({**HTTP, "url": "s3://bucket/k3"}, ".url", "must be http(s)://HOST[:PORT]/FOLDER"),
