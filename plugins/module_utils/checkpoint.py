@@ -50,10 +50,7 @@ class Checkpoint:
         self.manifest = Manifest.from_dict(manifest)
         if path_fault(model) or "/" in model:
             raise ConfigError(f"model {model!r}: must be a plain name")
-        if not all(origin.get("kind") == "hub" and origin.get("url") for origin in origins):
-            raise ConfigError(f"origins: {json.dumps(list(origins))}: only {{kind: hub, url: ...}} is known")
-        urls = [origin["url"] for origin in origins]
-        self._settings = settings(path, model, self.manifest.commit, origins=urls, **patience)
+        self._settings = settings(path, model, self.manifest.commit, origins=list(origins), **patience)
         self._user = user
         self.config = Config.from_dict(self._settings)
 
@@ -63,13 +60,13 @@ class Checkpoint:
 
     def status(self) -> dict:
         """Return what the agent said last."""
-        return statuses.read(self.config.status_file)
+        return statuses.read(self.config.file("status"))
 
     def wanted(self) -> dict:
         """Return the content of the files that the agent reads, by path."""
         return {
-            self.config.config_file: json.dumps(self._settings, indent=1, sort_keys=True).encode() + b"\n",
-            self.config.manifest_file: self.manifest.canonical(),
+            self.config.file("config"): json.dumps(self._settings, indent=1, sort_keys=True).encode() + b"\n",
+            self.config.file("manifest"): self.manifest.canonical(),
         }
 
     def changes(self) -> dict:
@@ -80,7 +77,7 @@ class Checkpoint:
     def diff(self) -> list[dict]:
         """Return what would be written and fetched, as Ansible shows it."""
         rows = []
-        if (path := self.config.config_file) in (changes := self.changes()):
+        if (path := self.config.file("config")) in (changes := self.changes()):
             rows.append(_diff(path, changes[path].decode(), self.wanted()[path].decode()))
         if missing := self.store().missing():
             names = "".join(f"{entry.path} ({entry.size} bytes)\n" for entry in missing)
@@ -104,10 +101,10 @@ class Checkpoint:
     def start(self, again: bool) -> None:
         """Have the unit fetch this revision; leave one alone that does so already, unless `again`."""
         state = systemd.show(UNIT)
-        ours = f"--config={self.config.config_file}"
+        ours = f"--config={self.config.file('config')}"
         at_work = _is_coming(state) or ours in systemd.command_of(state)
         if again or not at_work:
-            self.config.status_file.unlink(missing_ok=True)
+            self.config.file("status").unlink(missing_ok=True)
             systemd.run(["systemctl", "daemon-reload"])
             systemd.run(["systemctl", "enable", "--quiet", "--", UNIT])
             systemd.run(["systemctl", "reset-failed", "--", UNIT], check=False)
