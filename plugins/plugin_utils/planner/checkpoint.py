@@ -19,23 +19,11 @@ ADDRESS = "fabric_address"
 ACCESS = ("token_file", "ca_file", "proxy", "proxy_file")
 
 
-def owners(nodes: Sequence[str], files: Mapping[str, int]) -> dict[str, list[str]]:
-    """{node: files that it fetches from the origin}, the same for any order of the input.
-
-    Largest file first, each to the node with the fewest bytes so far; `files` is {path: bytes}.
-    """
-    order = sorted(set(nodes), key=natural)
-    load = dict.fromkeys(order, 0)
-    owned: dict[str, list[str]] = {node: [] for node in order}
-    for path, size in sorted(files.items(), key=lambda item: (-item[1], item[0])):
-        node = min(order, key=lambda name: load[name])
-        load[node] += size
-        owned[node].append(path)
-    return owned
-
-
 def shares(nodes: Sequence[str], size: int | None) -> list[dict]:
-    """[{node, bytes}] of a checkpoint whose files are not known yet: equal parts, to the byte."""
+    """[{node, bytes}] of what each brings: equal parts, to the byte.
+
+    A plan does not know the files; the agents share them out by size (module_utils/fetch/scheduler.py), whole files.
+    """
     if size is None:
         return [{"node": node, "bytes": None} for node in nodes]
     part, rest = divmod(size, len(nodes))
