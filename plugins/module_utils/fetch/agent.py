@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import ipaddress
 import os
 import shutil
 import signal
@@ -19,7 +18,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from . import peers
@@ -37,8 +35,9 @@ COMPLETE, BAD_FILES, UNUSABLE, LOCKED, FAILED, NO_SPACE, DISK, STOPPED = range(8
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _STREAMS = 32
 _CPUS = os.cpu_count() or 1
-# What is to be decided is taken in bundles; what is settled is said for a tenth of the time of silence.
-_REST_SECONDS, _FAREWELLS = 0.02, 10
+_REMEDY = "see to the origin, or name another in checkpoint_origins, and run again"
+# What is to be decided is taken in bundles.
+_REST_SECONDS = 0.02
 
 
 class Agent:
@@ -97,12 +96,17 @@ class Agent:
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[None]:
-        if not self._peers:
-            yield
-            return
-        hosts = {str(ipaddress.ip_address(peers.place(address)[0])) for address in self._config.nodes.values()}
-        with Server(peers.place(self._config.nodes[self._config.node]), hosts, self) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
+        """Let the other nodes in, if there are any."""
+        with contextlib.ExitStack() as stack:
+            try:
+                if self._peers:
+                    server = stack.enter_context(Server(self._config.node, self._config.nodes, self))
+                    threading.Thread(target=server.serve_forever, daemon=True).start()
+            except OSError as error:
+                address = self._config.nodes[self._config.node]
+                remedy = "see what listens there (ss -ltnp), or choose another checkpoint_port"
+                self._status.fail(Fault("listening", f"{address} for this agent", str(error.strerror), remedy))
+                self.end(UNUSABLE)
             yield
 
     def end(self, code: int = STOPPED) -> None:
@@ -126,7 +130,8 @@ class Agent:
                 self._report(have, now)
                 written = now
             settled = (settled or now) if have.settled else 0.0
-            if settled and not wanted and (not self._peers or now - settled > self._config.silence_seconds / _FAREWELLS):
+            farewell = self._config.silence_seconds / 10 if self._peers else 0
+            if settled and not wanted and now - settled >= farewell:
                 return
             time.sleep(_REST_SECONDS)
             with self._changed:
@@ -163,33 +168,25 @@ class Agent:
         self._changed.notify_all()
 
     def _report(self, have: Have, now: float) -> None:
+        reasons: dict[str, list[Entry]] = {}  # one fault for all files that cannot be had for the same reason
         with self._changed:
             missing = [index for index in range(len(self._files)) if index not in self._scheduler.whole]
-            lost = self._lost(missing) if have.settled else []
+            for index in missing if have.settled else ():
+                reasons.setdefault(self._scheduler.reasons(index), []).append(self._files[index])
             site = self._site(have, now)
-        if have.settled == "complete" and self._config.read_back:
-            self._store.prove()
-        for fault in lost:
-            self._status.fail(fault)
-        self._status.write(state=have.settled or ("running" if missing else "verifying"), site=site)
-
-    def _lost(self, missing: list[int]) -> Iterator[Fault]:
-        """One fault for all files that cannot be had for the same reason."""
-        remedy = "see to the origin, or name another in checkpoint_origins, and run again"
-        reasons: dict[str, list[Entry]] = {}
-        for index in missing:
-            reasons.setdefault(self._scheduler.reasons(index), []).append(self._files[index])
         for reason, (entry, *more) in reasons.items():
             files = f"{entry.path} and {len(more)} more" if more else entry.path
-            yield Fault(files, f"{entry.size} bytes with SHA-256 {entry.sha256}", reason, remedy)
+            self._status.fail(Fault(files, f"{entry.size} bytes with SHA-256 {entry.sha256}", reason, _REMEDY))
+        if have.settled == "complete" and self._config.read_back:
+            self._store.prove()
+        self._status.write(state=have.settled or ("running" if missing else "verifying"), site=site)
 
     def _site(self, have: Have, now: float) -> dict:
         """The site as this node sees it. `leads`: the first that is not settled speaks for all."""
         said = {name: self._scheduler.peers.get(name, Have()) for name in self._config.nodes}
         said[self._config.node] = have
-        silence, seen = self._config.silence_seconds, self._scheduler.seen
-        unseen = [name for name in seen if now - seen[name] > silence and not said[name].settled]
-        busy = [name for name in said if not said[name].settled and name not in unseen]
+        busy = [name for name in said if not said[name].settled]
+        unseen = [name for name in busy if not self._scheduler.is_alive(name, now)]
         return {
             "nodes": len(said),
             "complete": sum(one.settled == "complete" for one in said.values()),
@@ -197,7 +194,7 @@ class Agent:
             "unseen": unseen,
             "bytes_done": sum(one.bytes for one in said.values()),
             "bytes_total": len(said) * self._store.manifest.bytes,
-            "leads": busy[:1] == [self._config.node],
+            "leads": [name for name in busy if name not in unseen][:1] == [self._config.node],
         }
 
     # What threads do
@@ -225,29 +222,25 @@ class Agent:
         entry, source = self._files[job.index], self._sources[job.source]
         with self._own_faults(entry):
             part = self._part(job.index, entry)
-            before, fault = part.size, None
+            before, ended = part.size, self._scheduler.ended
             try:
                 receive(part, entry, source, self._config.floor_bytes_per_second, self._got)
                 self._store.publish(entry)
+                ends, about = ended, (True,)
+            except WrongBytes as error:
+                ends, about = self._scheduler.wrong, (error.suspects or {job.source}, str(error))
+            except SourceFault as error:
+                ends, about = ended, (part.size > before, str(error), error.final, error.retry_after)
+            if whole := about == (True,):
                 self._status.file(entry, "done", entry.size)
-            except (SourceFault, WrongBytes) as error:
-                fault = error
-                self._status.note(f"{entry.path}: {error}")
+            else:
+                self._status.note(f"{entry.path}: {about[1]}")
                 self._status.file(entry, "waiting", part.size)
             with self._changed:
-                self._ended(job, part.size > before, fault)
-                if not fault:
+                ends(job, time.monotonic(), *about)
+                if whole:
                     self._parts.pop(job.index).close()
                 self._tell()
-
-    def _ended(self, job: Job, received: bool, fault: SourceFault | WrongBytes | None) -> None:
-        now = time.monotonic()
-        if isinstance(fault, WrongBytes):
-            self._scheduler.wrong(job, now, fault.suspects or {job.source}, str(fault))
-        elif fault:
-            self._scheduler.ended(job, now, received, str(fault), fault.final, fault.retry_after)
-        else:
-            self._scheduler.ended(job, now, received)
 
     def _part(self, index: int, entry: Entry) -> Part:
         if not (part := self._parts.get(index)):
@@ -342,13 +335,3 @@ def _alone(config: Config) -> Iterator[None]:
         file.write(f"process {os.getpid()} fetches {config.published} since {time.strftime('%F %T %z')}")
         file.flush()
         yield
-
-
-def verify(store: Store, full: bool) -> list[Fault]:
-    """Compare every published file with the manifest, by stamp or in full; return the faults."""
-    with ThreadPoolExecutor(_CPUS) as pool:
-        order = sorted(store.manifest.files, key=lambda entry: -entry.size)
-        faults = [fault for fault in pool.map(lambda entry: store.check(entry, always=full), order) if fault]
-    if full and not faults:
-        store.prove()
-    return faults

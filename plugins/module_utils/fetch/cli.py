@@ -22,7 +22,7 @@ import sys
 
 from . import agent, config
 from .faults import AlreadyRunning, ConfigError
-from .store import Store
+from .store import Store, verify
 
 
 def main() -> int:
@@ -38,7 +38,7 @@ def main() -> int:
         settings, manifest = config.load(options.config)
         if options.command == "fetch":
             return agent.fetch(settings, manifest)
-        faults = agent.verify(Store(settings, manifest), options.full)
+        faults = verify(Store(settings, manifest), options.full)
     except (ConfigError, AlreadyRunning, OSError) as error:
         print(error, file=sys.stderr)
         return {ConfigError: agent.UNUSABLE, AlreadyRunning: agent.LOCKED}.get(type(error), agent.DISK)

@@ -40,7 +40,7 @@ _HANDLERS = (
 
 @dataclass(frozen=True)
 class Access:
-    """How origins are reached: a token and a proxy for them alone, a CA file instead of the system's."""
+    """How origins are reached: a token and a proxy for them alone, CAs besides the system's."""
 
     token_file: str | None = None
     ca_file: str | None = None
@@ -50,7 +50,9 @@ class Access:
     def opener(self) -> urllib.request.OpenerDirector:
         """Return what opens URLs: the environment's proxies are not used."""
         opener = urllib.request.OpenerDirector()
-        context = ssl.create_default_context(cafile=self.ca_file)
+        context = ssl.create_default_context()
+        if self.ca_file:
+            context.load_verify_locations(self.ca_file)
         proxies = dict.fromkeys(("http", "https"), self.proxy) if self.proxy else {}
         opener.add_handler(urllib.request.ProxyHandler(proxies))
         opener.add_handler(urllib.request.HTTPSHandler(context=context))

@@ -180,7 +180,8 @@ class Scheduler:
         pauses = [self._trouble[key].until for key in (job, job.source) if key in self._trouble]
         return job not in self._banned and now >= max(pauses, default=0)
 
-    def _is_alive(self, node: str, now: float) -> bool:
+    def is_alive(self, node: str, now: float) -> bool:
+        """Whether a node was seen lately; a new agent takes all for alive."""
         return node == self.node or now - self.seen[node] < self._silence
 
     def _usable(self, index: int, now: float) -> list[str]:
@@ -189,7 +190,7 @@ class Scheduler:
 
     def _gives(self, peer: str, index: int, now: float) -> bool:
         job = Job(index, peer)
-        return job not in self._banned and self._lasts(job) <= self._silence and self._is_alive(peer, now)
+        return job not in self._banned and self._lasts(job) <= self._silence and self.is_alive(peer, now)
 
     def _source(self, index: int, now: float) -> str | None:
         owner, holders, fetcher = self._owners[index], self._usable(index, now), self._fetcher(index, now)

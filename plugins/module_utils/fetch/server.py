@@ -23,6 +23,7 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Protocol
 
+from .peers import place
 from .transfer import Part
 
 _POLL_SECONDS = 5
@@ -57,9 +58,10 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, address: tuple[str, int], hosts: set[str], desk: Desk):
+    def __init__(self, node: str, nodes: dict[str, str], desk: Desk):
+        address = place(nodes[node])
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.desk, self._hosts = desk, hosts
+        self.desk, self._hosts = desk, {_plain(place(other)[0]) for other in nodes.values()}
         self._open: Counter[str] = Counter()
         self._lock = threading.Lock()
         super().__init__(address, Handler)
@@ -72,7 +74,7 @@ class Server(ThreadingHTTPServer):
 
     def verify_request(self, request: socket.socket, client_address: tuple) -> bool:
         """Let in the site's nodes, each a bounded number of times."""
-        host = str(ipaddress.ip_address(client_address[0].partition("%")[0]))
+        host = _plain(client_address[0])
         with self._lock:
             room = self._open[host] < _CONNECTIONS_OF_ONE_NODE and sum(self._open.values()) < _CONNECTIONS
             if host not in self._hosts or not room:
@@ -86,10 +88,15 @@ class Server(ThreadingHTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             with self._lock:
-                self._open[str(ipaddress.ip_address(client_address[0].partition("%")[0]))] -= 1
+                self._open[_plain(client_address[0])] -= 1
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A connection that broke is the other side's to report."""
+
+
+def _plain(host: str) -> str:
+    """One spelling for each address."""
+    return str(ipaddress.ip_address(host.partition("%")[0]))
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -18,6 +18,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Optional
 
@@ -148,6 +149,16 @@ class Store:
         """Return files in the published folder that the manifest does not name. Nobody deletes them."""
         wanted = {self.target(entry) for entry in self.manifest.files}
         return sorted(str(path) for path in set(_files(self.config.published)) - wanted)
+
+
+def verify(store: Store, full: bool) -> list[Fault]:
+    """Compare every published file with the manifest, by stamp or in full, on all cores; return the faults."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        order = sorted(store.manifest.files, key=lambda entry: -entry.size)
+        faults = [fault for fault in pool.map(lambda entry: store.check(entry, always=full), order) if fault]
+    if full and not faults:
+        store.prove()
+    return faults
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -263,7 +263,7 @@ def test_verify_by_stamps_reads_no_file(node, monkeypatch):
     node.run("fetch")
     monkeypatch.setattr(store, "hash_file", lambda *_: pytest.fail("read a file"))
     settings, manifest = config.load(str(node.config))
-    assert agent.verify(store.Store(settings, manifest), full=False) == []
+    assert store.verify(store.Store(settings, manifest), full=False) == []
 
 
 DAMAGE = {
