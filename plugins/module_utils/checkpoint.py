@@ -14,11 +14,11 @@ from collections.abc import Iterable
 
 from .fetch import status as statuses
 from .fetch.config import Config
-from .fetch.faults import ConfigError
-from .fetch.manifest import Manifest, path_fault
-from .fetch.store import Store, write_atomically
 from .filesystem import make_folder
 from .keeper import systemd
+from .proof.faults import ConfigError
+from .proof.manifest import Manifest, path_fault
+from .proof.store import Store, write_atomically
 
 UNIT = "kimi-k3-fetch.service"
 STATE = "/var/lib/kimi-k3/checkpoint"

@@ -121,8 +121,8 @@ status:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.checkpoint import Checkpoint, wait
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.faults import ConfigError
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.keeper.systemd import SystemdError
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.faults import ConfigError
 
 
 def look(checkpoint):

@@ -90,8 +90,8 @@ on_root_device:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils import filesystem
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.checkpoint import Checkpoint
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import agent
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.faults import ConfigError
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.faults import ConfigError
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.store import verify
 
 
 def place(options, missing_bytes):
@@ -115,7 +115,7 @@ def bad_files(checkpoint, depth):
     """Faults of all files that are not as the manifest says."""
     return [
         {"where": fault.file, "value": fault.found, "limit": fault.expected, "remedy": fault.remedy}
-        for fault in agent.verify(checkpoint.store(), full=depth == "full")
+        for fault in verify(checkpoint.store(), full=depth == "full")
     ]
 
 

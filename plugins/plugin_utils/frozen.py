@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.faults import ConfigError
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.manifest import Manifest
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.faults import ConfigError
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.manifest import Manifest
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 import huggingface_hub
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import manifest as manifests
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.faults import ConfigError
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.manifest import Entry, Manifest
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof import manifest as manifests
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.faults import ConfigError
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.manifest import Entry, Manifest
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils import frozen, reach
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.reach import Access, Fault, NoAnswer, OriginFailed
 from huggingface_hub import errors

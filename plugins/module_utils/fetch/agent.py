@@ -20,16 +20,15 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from . import peers
+from ..proof.faults import AlreadyRunning, Fault, SourceFault, Stopped, WrongBytes
+from ..proof.manifest import Entry, Manifest
+from ..proof.store import Store
 from .config import Config
-from .faults import AlreadyRunning, Fault, SourceFault, Stopped, WrongBytes
-from .manifest import Entry, Manifest
-from .origin import Access, origin
 from .scheduler import Have, Job, Scheduler
 from .server import Server
+from .sources import Peer, origins
 from .status import STATUS_SECONDS, Status
-from .store import Store
-from .transfer import Part, Source, receive
+from .transfer import Part, receive
 
 COMPLETE, BAD_FILES, UNUSABLE, LOCKED, FAILED, NO_SPACE, DISK, STOPPED = range(8)
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -47,19 +46,16 @@ class Agent:
         self._config, self._files, self._store = config, manifest.files, Store(config, manifest)
         self._status, self._stop, self._end = Status(config.file("status"), manifest), threading.Event(), COMPLETE
         self.digest, self.abandoned = manifest.digest.partition(":")[2], set()
-        access = Access(config.token_file, config.ca_file, config.proxy, config.stall_seconds)
-        origins = [source for about in config.origins if (source := origin(about, manifest, access))]
-        others = {name: address for name, address in config.nodes.items() if name != config.node}
-        about = (manifest, config.nodes[config.node], config.stall_seconds)
-        self._peers = [peers.Peer(*other, *about) for other in others.items()]
-        self._sources: dict[str, Source] = {source.name: source for source in [*origins, *self._peers]}
+        ways_in = {source.name: source for source in origins(config, manifest)}
+        self._peers = {name: Peer(name, config, manifest) for name in config.nodes if name != config.node}
+        self._sources = {**ways_in, **self._peers}
         self._changed = threading.Condition()  # guards all below
         self._scheduler = Scheduler(
             config.node,
             list(config.nodes),
             config.wan_nodes,
             [entry.size for entry in manifest.files],
-            [source.name for source in origins],
+            list(ways_in),
             time.monotonic(),
             config.silence_seconds,
             config.patience_seconds,
@@ -82,7 +78,7 @@ class Agent:
             elif os.path.lexists(self._store.target(entry)):
                 self._scheduler.held.add(index)
         with self._listening():
-            for peer in self._peers:
+            for peer in self._peers.values():
                 threading.Thread(target=peer.watch, args=(self._saw, self._stop), daemon=True).start()
             self._direct_until_settled()
         self._stop.set()

@@ -33,6 +33,15 @@ class Have:
     sending: int = 0
     bytes: int = 0
 
+    @classmethod
+    def read(cls, data: dict, files: int) -> Have:
+        """Read what came from another node; raise ValueError where it names a file that the manifest has not."""
+        whole, given_up = frozenset(map(int, data["whole"])), frozenset(map(int, data["given_up"]))
+        growing = {int(number): str(source) for number, source in data["growing"].items()}
+        if not all(0 <= number < files for number in {*whole, *growing, *given_up}):
+            raise ValueError(data)
+        return cls(whole, growing, given_up, str(data["settled"]), int(data["sending"]), int(data["bytes"]))
+
 
 @dataclass(frozen=True)
 class Job:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils import checkpoint as checkpoints
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.faults import ConfigError
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.manifest import Entry, Manifest
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.store import hash_file
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.keeper import systemd
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.faults import ConfigError
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.manifest import Entry, Manifest
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.store import hash_file
 
 from tests.unit.running_hub import RunningHub
 

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import agent, config, store
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import agent, config
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof import store
 
 from .conftest import COMMIT, MIB, SHARD
 
