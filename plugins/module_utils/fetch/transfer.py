@@ -33,7 +33,7 @@ class Part:
     def __init__(self, path: Path, abandoned: set[str]):
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._abandoned, self._grown = path, abandoned, threading.Condition()
-        self.proved = self.closed = False
+        self.proved = False
         self._begin(os.O_CREAT)
 
     def _begin(self, flags: int) -> None:
@@ -78,7 +78,7 @@ class Part:
     def reset(self) -> None:
         """Start again from nothing, in a new file: who reads the old one is sent away, and never gets bytes of both."""
         with self._grown:
-            os.unlink(self._path)
+            self._path.unlink(missing_ok=True)
             os.close(self.descriptor)
             self._abandoned.add(self.generation)
             self._begin(os.O_CREAT | os.O_EXCL)
@@ -93,7 +93,7 @@ class Part:
         """Wait until there is more than `offset` bytes to read; return up to where, or `offset`. `last`: the end."""
 
         def readable() -> int:
-            if self.generation != generation or self.closed > self.proved:
+            if self.generation != generation:
                 return -1
             return last if self.proved else min(self.size, last - 1)
 
@@ -102,10 +102,7 @@ class Part:
             return max(offset, readable())
 
     def close(self) -> None:
-        """Close the file and leave it for a later run."""
-        with self._grown:
-            self.closed = True
-            self._grown.notify_all()
+        """Close a file that was proved."""
         os.close(self.descriptor)
 
 
