@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import shutil
 import signal
@@ -20,15 +19,16 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ..proof.faults import AlreadyRunning, Fault, SourceFault, Stopped, WrongBytes
+from ..proof.faults import Fault, SourceFault, Stopped, WrongBytes
 from ..proof.manifest import Entry, Manifest
-from ..proof.store import Store
+from ..proof.part import Part
+from ..proof.store import Store, alone
 from .config import Config
 from .scheduler import Have, Job, Scheduler
 from .server import Server
 from .sources import Peer, origins
 from .status import STATUS_SECONDS, Status
-from .transfer import Part, receive
+from .transfer import receive
 
 COMPLETE, BAD_FILES, UNUSABLE, LOCKED, FAILED, NO_SPACE, DISK, STOPPED = range(8)
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -53,10 +53,9 @@ class Agent:
         sizes = [entry.size for entry in manifest.files]
         self._scheduler = Scheduler(config, sizes, list(ways_in), time.monotonic())
         self._parts: dict[int, Part] = {}
-        self._reading: set[int] = set()
         self._unproved = set(range(len(self._files))) if config.read_back and not self._store.is_proved() else set()
+        self._reading, self._told, self._said = set(), set(), Have()
         self._nonce, self._version, self._events, self._sending = os.urandom(4).hex(), 0, 0, 0
-        self._said, self._told = Have(), set()
 
     def run(self) -> int:
         """Make all files whole and hand them on, until no node wants anything any more."""
@@ -299,22 +298,8 @@ class Agent:
 
 def fetch(config: Config, manifest: Manifest) -> int:
     """Run the agent, alone on this node for this model; return its exit code."""
-    with _alone(config):
+    with alone(config.lock, config.published):
         agent = Agent(config, manifest)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: agent.end())
         return agent.run()
-
-
-@contextlib.contextmanager
-def _alone(config: Config) -> Iterator[None]:
-    with open(config.lock, "a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise AlreadyRunning(f"{config.lock} is held by another run: {file.read()}") from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()} fetches {config.published} since {time.strftime('%F %T %z')}")
-        file.flush()
-        yield

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which file next, and from whom: pure decisions, no I/O, no threads, no clock of its own.
 
-Every file has an *owner*, that hands it to all others, and a *fetcher*, that brings it over the site's link: the owner
-itself where it may. A file still on its way is handed on already: fetcher to owner to the others, never back. All nodes
-decide alone, by the same rules, from what the others say of themselves (`Have`): a false belief costs bytes, no more.
+Every file has a *fetcher*, that brings it over the site's link, and an *owner*, that hands it to the others; a file
+still on its way is handed on already, in that order and never back. All nodes decide alone, by the same rules, from
+what the others say of themselves (`Have`): a false belief costs bytes, no more.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from ..proof.owners import assign
 from .config import Config
 
 # So often may a source have had a part in wrong bytes of a file before it is not asked for that file again.
@@ -61,26 +62,6 @@ class _Trouble:
     until: float = 0
 
 
-def assign(nodes: Sequence[str], wan_nodes: Sequence[str], sizes: Sequence[int]) -> tuple[list[str], list[str]]:
-    """(owner, fetcher) of each file: largest first, each to whom that leaves with the least to send."""
-    load: dict[str, int] = dict.fromkeys(nodes, 0)
-    brought: dict[str, int] = dict.fromkeys(wan_nodes, 0)
-    owners, fetchers = [""] * len(sizes), [""] * len(sizes)
-    others = len(nodes) - 1
-    for index in sorted(range(len(sizes)), key=lambda index: (-sizes[index], index)):
-        size = sizes[index]
-        # An owner off the link gets the file from its fetcher, which is one less to send to.
-        cost = {node: load[node] + size * (others - (node not in brought)) for node in nodes}
-        owner = min(nodes, key=lambda node: (cost[node], brought.get(node, 0)))
-        fetcher = owner if owner in brought else min(wan_nodes, key=lambda node: load[node])
-        load[owner] = cost[owner]
-        brought[fetcher] += size
-        if fetcher != owner:
-            load[fetcher] += size
-        owners[index], fetchers[index] = owner, fetcher
-    return owners, fetchers
-
-
 class Scheduler:
     """The decisions of one node. Not safe for threads: the caller holds a lock."""
 
@@ -98,14 +79,10 @@ class Scheduler:
         self.peers = {name: Have() for name in nodes if name != self.node}
         self.seen, self._heard = dict.fromkeys(self.peers, now), set()
         self._holders, self._growers = [set() for _ in files], [set() for _ in files]
-        self._streams: Counter[str] = Counter()
+        self._streams, self._strikes = Counter(), Counter()  # by source, by job
         self._trouble: dict[str | Job, _Trouble] = {}
         self._banned: dict[Job, str] = {}
-        self._strikes: Counter[Job] = Counter()
-        self._waits: dict[int, float] = {}
-        self._said: dict[str, str] = {}
-
-    # What happens
+        self._waits, self._said = {}, {}  # since when, by file; what was wrong, by source
 
     def saw(self, peer: str, have: Have, now: float) -> None:
         """Take in what another node says of itself."""
@@ -151,14 +128,12 @@ class Scheduler:
             if (suspect in self.seen and len(suspects) == 1) or self._strikes[pair] >= STRIKES:
                 self._banned[pair] = f"{fault}, {self._strikes[pair]} times"
 
-    # What to do
-
     def pick_origin(self, now: float) -> Job | None:
         """The next file that this node brings over the site's link."""
         if now < self._start + _HELLO_SECONDS and len(self._heard) < len(self.peers):
             return None
-        for index in self._by_size if self._origins else ():
-            if self._is_wanted(index) and not self._usable(index, now) and self._fetcher(index, now) == self.node:
+        for index in self._wanted(self._by_size if self._origins else ()):
+            if not self._usable(index, now) and self._fetcher(index, now) == self.node:
                 for job in (Job(index, origin) for origin in self._origins):
                     if self._may(job, now):
                         return self._begin(job)
@@ -166,19 +141,19 @@ class Scheduler:
 
     def pick_peer(self, now: float) -> Job | None:
         """The next file to get from another node."""
-        for index in self._order if self._heard else ():
-            if self._is_wanted(index) and (source := self._source(index, now)):
+        for index in self._wanted(self._order if self._heard else ()):
+            if source := self._source(index, now):
                 return self._begin(Job(index, source))
         return None
+
+    def _wanted(self, order: Sequence[int]) -> list[int]:
+        return [index for index in order if not (index in self.whole or index in self.active or index in self.held)]
 
     def _begin(self, job: Job) -> Job:
         self.active[job.index] = job.source
         self._streams[job.source] += 1
         self._waits.pop(job.index, None)
         return job
-
-    def _is_wanted(self, index: int) -> bool:
-        return not (index in self.whole or index in self.active or index in self.held)
 
     def _may(self, job: Job, now: float) -> bool:
         pauses = [self._trouble[key].until for key in (job, job.source) if key in self._trouble]
@@ -240,8 +215,6 @@ class Scheduler:
     def _lasts(self, key: str | Job) -> float:
         """How long a source, or one for one file, has given nothing but trouble."""
         return self._trouble[key].last - self._trouble[key].since if key in self._trouble else 0
-
-    # What to say
 
     def have(self, now: float, sending: int = 0, size: int = 0) -> Have:
         """What this node says of itself."""

@@ -6,8 +6,8 @@
     GET /<manifest digest>/have?since=VERSION    waits for news, a few seconds at most
     GET /<manifest digest>/<place>               Range: bytes=N-; If-Range: the copy that was read before
 
-No path comes from outside. Only the site's own nodes are let in, each with a bounded number of connections, and nothing
-is read of them but a request's head, which the standard library bounds. Integrity does not depend on any of this.
+No path comes from outside. Only the site's nodes are let in, each with a bounded number of connections. Nothing is read
+of them but a request's head, which the standard library bounds. Integrity does not depend on any of this.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
+from ..proof.part import Part
 from .config import place
-from .transfer import Part
 
 if TYPE_CHECKING:
     from .agent import Agent

@@ -6,7 +6,8 @@ import random
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.scheduler import Have, Job, Scheduler, assign
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.scheduler import Have, Job, Scheduler
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.owners import assign
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
