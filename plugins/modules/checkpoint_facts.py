@@ -35,6 +35,18 @@ options:
     type: list
     elements: str
     default: [tmpfs, ramfs, overlay, squashfs]
+  reads_only:
+    description: Whether another node writes the files, to a filesystem that both see, so that none come to this one.
+    type: bool
+    default: false
+  read_back:
+    description: Whether files that were never read back from the disk count as work to be done.
+    type: bool
+    default: false
+  user:
+    description: System user that must be able to read every file. Used with O(verify).
+    type: str
+    default: kimi-k3
   verify:
     description: Look for missing and damaged files, by stamps (C(quick)) or by reading everything (C(full)).
     type: str
@@ -65,8 +77,16 @@ missing_files:
   type: list
   elements: str
   returned: always
+wanted:
+  description: Whether the fetch agent has work to do on this node.
+  type: bool
+  returned: always
+manifest_digest:
+  description: Identity of the manifest that the agent of this node works by; empty where it has none of this revision.
+  type: str
+  returned: always
 missing_bytes:
-  description: Bytes still to be fetched; what is there, parts too, is taken off.
+  description: Bytes still to be fetched; what is there, in parts and in older revisions too, is taken off.
   type: int
   returned: always
 bytes_free:
@@ -119,6 +139,21 @@ def bad_files(checkpoint, depth):
     ]
 
 
+def contents(options):
+    """What is there of the revision: faults of files, those that are missing, and whether the agent is wanted."""
+    names = ("path", "model", "manifest", "reads_only", "read_back")
+    checkpoint = Checkpoint(**{name: options[name] for name in names})
+    faults = bad_files(checkpoint, options["verify"]) if options["verify"] else []
+    missing, missing_bytes = checkpoint.missing()
+    return {
+        "faults": faults,
+        "missing_files": [entry.path for entry in missing],
+        "missing_bytes": 0 if options["reads_only"] else missing_bytes,
+        "wanted": not checkpoint.is_whole(),
+        "manifest_digest": checkpoint.digest_on_node(),
+    }
+
+
 def main():
     """Entry point of the module."""
     module = AnsibleModule(
@@ -132,27 +167,23 @@ def main():
                 "elements": "str",
                 "default": ["tmpfs", "ramfs", "overlay", "squashfs"],
             },
+            "reads_only": {"type": "bool", "default": False},
+            "read_back": {"type": "bool", "default": False},
+            "user": {"type": "str", "default": "kimi-k3"},
             "verify": {"type": "str", "choices": ["quick", "full"]},
         },
         required_by={"manifest": ["model"], "verify": ["manifest"]},
         supports_check_mode=True,
     )
     options = module.params
-    missing, missing_bytes, bad = [], 0, []
+    found = {"faults": [], "missing_files": [], "missing_bytes": 0, "wanted": False, "manifest_digest": ""}
     try:
         if options["manifest"]:
-            checkpoint = Checkpoint(options["path"], options["model"], options["manifest"])
-            bad = bad_files(checkpoint, options["verify"]) if options["verify"] else []
-            store = checkpoint.store()
-            missing = store.missing()
-            missing_bytes = sum(map(store.bytes_to_fetch, missing))
-        found = place(options, missing_bytes)
+            found = contents(options)
+        about = place(options, found["missing_bytes"])
     except (ConfigError, OSError) as error:
         module.fail_json(msg=str(error))
-    found["faults"] += bad
-    module.exit_json(
-        changed=False, missing_files=[entry.path for entry in missing], missing_bytes=missing_bytes, **found
-    )
+    module.exit_json(changed=False, **{**found, **about, "faults": about["faults"] + found["faults"]})
 
 
 if __name__ == "__main__":
