@@ -58,33 +58,28 @@ class Checkpoint:
         self._settings = settings(path, model, self.manifest.commit, **place, origins=list(origins), **choices)
         self.config = Config.from_dict(self._settings)
 
-    def file(self, name: str) -> Path:
-        """Where one of the agent's own files is: config, manifest, stamps, status or proved."""
-        return self.config.state / f"{name}.json"
-
     def store(self) -> Store:
         """Return the files as their stamps say now."""
         return Store(self.config, self.manifest)
 
     def status(self) -> dict:
         """Return what the agent said last."""
-        return statuses.read(self.file("status"))
+        return statuses.read(self.config.file("status"))
 
     def digest_on_node(self) -> str:
         """Return the digest of the manifest that the agent of this node works by; empty where it has none."""
         try:
-            return Manifest.from_dict(json.loads(self.file("manifest").read_bytes())).digest
+            return Manifest.from_dict(json.loads(self.config.file("manifest").read_bytes())).digest
         except (OSError, ValueError):  # ConfigError is a ValueError
             return ""
 
     def is_proved(self) -> bool:
         """Whether every file was read back from the disk, where that is wanted."""
-        proved = statuses.read(self.file("proved"))
-        return not self._settings.get("read_back") or proved.get("manifest_digest") == self.manifest.digest
+        return not self.config.read_back or self.store().is_proved()
 
     def prove_again(self) -> bool:
         """Have the agent read everything once more; return whether that needs a new start."""
-        proof = self.file("stamps" if self.reads_only else "proved")
+        proof = self.config.file("stamps" if self.reads_only else "proved")
         was_proved = proof.exists() and self.is_whole()
         proof.unlink(missing_ok=True)
         return was_proved
@@ -102,8 +97,8 @@ class Checkpoint:
     def wanted(self) -> dict:
         """Return the content of the files that the agent reads, by path."""
         return {
-            self.file("config"): json.dumps(self._settings, indent=1).encode() + b"\n",
-            self.file("manifest"): self.manifest.canonical(),
+            self.config.file("config"): json.dumps(self._settings, indent=1).encode() + b"\n",
+            self.config.file("manifest"): self.manifest.canonical(),
         }
 
     def changes(self) -> dict:
@@ -114,7 +109,7 @@ class Checkpoint:
     def diff(self) -> list[dict]:
         """Return what would be written and fetched, as Ansible shows it."""
         rows = []
-        if (path := self.file("config")) in (changes := self.changes()):
+        if (path := self.config.file("config")) in (changes := self.changes()):
             rows.append(_diff(path, _hidden(changes[path].decode()), _hidden(self.wanted()[path].decode())))
         if missing := self.store().missing():
             names = "".join(f"{entry.path} ({entry.size} bytes)\n" for entry in missing)
@@ -133,7 +128,7 @@ class Checkpoint:
                 raise ConfigError(f"{folder} is a symbolic link; remedy: remove it")
             make_folder(folder)
             _give(folder, owner, group)
-        if _hidden(text := self.wanted()[self.file("config")].decode()) != text:
+        if _hidden(text := self.wanted()[self.config.file("config")].decode()) != text:
             self.config.state.chmod(0o750)  # what is written there is otherwise for all to read
         for file in self.changes():
             write_atomically(file, self.wanted()[file])

@@ -39,7 +39,7 @@ class FetchUnit:
         return "complete" if self._checkpoint.is_whole() else "failed"
 
     def _runs(self, state: dict) -> bool:
-        return f"--config={self._checkpoint.file('config')}" in systemd.command_of(state)
+        return f"--config={self._checkpoint.config.file('config')}" in systemd.command_of(state)
 
     def _is_ours(self, status: dict) -> bool:
         return status.get("manifest_digest") == self._checkpoint.manifest.digest
@@ -53,7 +53,7 @@ class FetchUnit:
             state = systemd.show(UNIT)
             at_work = self._runs(state) or _is_coming(state)
             if again or not at_work or state.get("NeedDaemonReload") == "yes" or self.word() == "failed":
-                self._checkpoint.file("status").unlink(missing_ok=True)
+                self._checkpoint.config.file("status").unlink(missing_ok=True)
                 systemd.run(["systemctl", "daemon-reload"])
                 systemd.run(["systemctl", "enable", "--quiet", "--", UNIT])
                 systemd.run(["systemctl", "reset-failed", "--", UNIT], check=False)

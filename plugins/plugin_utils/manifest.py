@@ -22,7 +22,8 @@ import huggingface_hub
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import manifest as manifests
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.faults import ConfigError, SourceFault, WrongBytes
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.manifest import Entry, Manifest
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.origin import Origin
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.origin import Access, Web, origin
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.transfer import BLOCK_BYTES
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils import frozen
 from huggingface_hub import errors
 
@@ -176,8 +177,9 @@ class _Hub:
     def manifest(self) -> Manifest:
         """Return the manifest; raise OriginFailed."""
         try:
-            origin = Origin(self._url, self._repo, self._commit, self._token_file, CONNECT_SECONDS)
-            entries = [self._entry(file, origin) for file in self._tree()]
+            place = Manifest(self._repo, self._commit, ())
+            hub = origin({"kind": "hub", "url": self._url}, place, Access(self._token_file, stall_seconds=CONNECT_SECONDS))
+            entries = [self._entry(file, hub) for file in self._tree()]
             manifest = Manifest(self._repo, self._commit, tuple(sorted(entries, key=lambda entry: entry.path)))
         except OSError as error:
             raise self._failed(f"{error.filename}: {error.strerror}", "a readable token", "see to that file") from error
@@ -216,7 +218,7 @@ class _Hub:
         limit, remedy = "an origin that lets us read", "give a token that may read it, or correct the repository's name"
         return self._failed(f"{place} is refused: {status} {error.response.reason_phrase}", limit, remedy)
 
-    def _entry(self, file: huggingface_hub.hf_api.RepoFile, origin: Origin) -> Entry:
+    def _entry(self, file: huggingface_hub.hf_api.RepoFile, hub: Web) -> Entry:
         if file.lfs:
             return Entry(file.path, file.size, file.lfs.sha256)
         if fault := manifests.path_fault(file.path):
@@ -224,7 +226,7 @@ class _Hub:
         if file.size > SMALL_BYTES:
             value = f"{file.path}: {file.size} bytes and no SHA-256"
             raise self._failed(value, f"a SHA-256 for files above {SMALL_BYTES} bytes", "name another origin")
-        data = self._download(Entry(file.path, file.size, ""), origin)
+        data = self._download(Entry(file.path, file.size, ""), hub)
         found = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
         if found != file.blob_id:
             value = f"{file.path} from {self._url}: git hash {found}"
@@ -233,12 +235,12 @@ class _Hub:
             self.code[file.path] = data.decode("utf-8", errors="replace")
         return Entry(file.path, file.size, hashlib.sha256(data).hexdigest())
 
-    def _download(self, entry: Entry, origin: Origin) -> bytes:
-        data = bytearray()
+    def _download(self, entry: Entry, hub: Web) -> bytes:
+        data, block = bytearray(), memoryview(bytearray(BLOCK_BYTES))
         try:
-            with origin.open(entry) as stream:
-                while (block := stream.read()) and len(data) <= entry.size and time.monotonic() < self._deadline:
-                    data += block
+            with hub.open(entry) as stream:
+                while (count := stream.readinto(block)) and len(data) <= entry.size and time.monotonic() < self._deadline:
+                    data += block[:count]
         except (SourceFault, WrongBytes) as error:
             limit = f"{entry.size} bytes, says its own tree"
             raise self._failed(f"{entry.path}: {error}", limit, "run again, or name another origin") from error

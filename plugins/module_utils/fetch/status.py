@@ -25,15 +25,18 @@ _SAMPLES = 21
 class Status:
     """Progress of one run. Safe to use from several threads.
 
-    `state` is running, complete, failed or stopped; that of a file waiting, checking, fetching, done or failed.
-    `bytes_done` counts what is on the node, parts too; `bytes_fetched` what this run received, by source in `sources`.
+    `state` is running, verifying, complete, failed or stopped; that of a file waiting, checking, fetching, verifying or
+    done. `bytes_done` counts what is on the node, parts too; `bytes_fetched` what this run received, by source in
+    `sources`; `bytes_verified` what it read back. Rate and time left are those of fetching, then of verifying.
     """
 
     def __init__(self, path: Path, manifest: Manifest):
         self._path, self._lock = path, threading.Lock()
         self._files = {entry.path: {"state": "waiting", "bytes": 0} for entry in manifest.files}
         self._sources: Counter[str] = Counter()
+        self._verified = self._files_fetched = 0
         self._samples = deque([(time.monotonic(), 0)], maxlen=_SAMPLES)
+        self._faults: dict[str, dict] = {}
         self._about = {
             "state": "running",
             "pid": os.getpid(),
@@ -41,35 +44,47 @@ class Status:
             "manifest_digest": manifest.digest,
             "bytes_total": manifest.bytes,
             "files_total": len(manifest.files),
-            "files_fetched": 0,
             "last_error": None,
-            "faults": [],
         }
-        self.last_byte = time.monotonic()
 
     def file(self, entry: Entry, state: str, size: int | None = None) -> None:
         """Say where a file stands."""
         with self._lock:
             known = self._files[entry.path]
-            self._about["files_fetched"] += (known["state"], state) == ("fetching", "done")
+            if state == "done":
+                self._files_fetched += known["state"] == "fetching"
+                self._faults.pop(entry.path, None)
             self._files[entry.path] = {"state": state, "bytes": known["bytes"] if size is None else size}
 
-    def received(self, source: str, count: int) -> None:
-        """Count bytes that came from a source."""
+    def received(self, entry: Entry, source: str, count: int) -> None:
+        """Count bytes of a file: from a source, or without one read from the disk."""
         with self._lock:
-            self._sources[source] += count
-            self.last_byte = time.monotonic()
+            file = self._files[entry.path]
+            if file["state"] == "verifying":
+                self._verified += count
+            else:
+                file["bytes"] += count
+            if source:
+                self._sources[source] += count
 
     def note(self, error: str) -> None:
         """Keep the last thing that went wrong, and say it in the journal."""
         print(error, flush=True)
-        self._about["last_error"] = {"time": round(time.time(), 3), "message": error}
+        with self._lock:
+            self._about["last_error"] = {"time": round(time.time(), 3), "message": error}
 
-    def fail(self, entry: Entry, fault: Fault) -> None:
-        """Add a fault that this run will not get over."""
-        self.file(entry, "failed")
-        self.note(str(fault))
-        self._about["faults"].append(asdict(fault))
+    def fail(self, fault: Fault) -> None:
+        """Add a fault that this run does not get over, unless another source turns up."""
+        if self._faults.get(fault.file) != asdict(fault):
+            self.note(str(fault))
+        with self._lock:
+            self._faults[fault.file] = asdict(fault)
+
+    @property
+    def bytes_done(self) -> int:
+        """Bytes that are on the node."""
+        with self._lock:
+            return sum(file["bytes"] for file in self._files.values())
 
     def write(self, **about: object) -> None:
         """Write the file; `about` adds to or replaces what it says from now on."""
@@ -80,18 +95,21 @@ class Status:
 
     def _snapshot(self) -> dict:
         done, fetched = sum(file["bytes"] for file in self._files.values()), sum(self._sources.values())
-        self._samples.append((time.monotonic(), fetched))
+        self._samples.append((time.monotonic(), fetched + self._verified))
         (start, before), (now, after) = self._samples[0], self._samples[-1]
         rate = (after - before) / max(now - start, 0.001)
-        left = self._about["bytes_total"] - done
+        left = self._about["bytes_total"] - (self._verified if self._about["state"] == "verifying" else done)
         return {
             **self._about,
             "updated": round(time.time(), 3),
             "bytes_done": done,
             "bytes_fetched": fetched,
+            "bytes_verified": self._verified,
             "bytes_per_second": round(rate),
             "seconds_left": round(left / rate) if rate else None if left else 0,
             "files_done": sum(file["state"] == "done" for file in self._files.values()),
+            "files_fetched": self._files_fetched,
+            "faults": list(self._faults.values()),
             "sources": self._sources,
             "files": self._files,
         }

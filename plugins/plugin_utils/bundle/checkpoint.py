@@ -57,8 +57,8 @@ class OnDrive:
         config.state.mkdir(parents=True, exist_ok=True)
         for file, data in self._checkpoint.wanted().items():
             write_atomically(file, data)
-        config.status_file.unlink(missing_ok=True)
-        argv = [sys.executable, "-I", str(AGENT), "fetch", "--config", str(config.config_file)]
+        config.file("status").unlink(missing_ok=True)
+        argv = [sys.executable, "-I", str(AGENT), "fetch", "--config", str(config.file("config"))]
         with subprocess.Popen(tied(argv), **PIPES) as agent:
             said = self._watch(agent, say)
         if agent.returncode:

@@ -130,7 +130,7 @@ def make(tmp_path, origin, bin_folder, manifest):
         patience = {"patience_seconds": 1, "linger_seconds": 0}
         settings = {"user": getpass.getuser(), "state": str(tmp_path / "state"), **patience, **choices}
         checkpoint = Checkpoint(**{**known, **settings})
-        (bin_folder / "config").write_text(str(checkpoint.file("config")))
+        (bin_folder / "config").write_text(str(checkpoint.config.file("config")))
         return checkpoint
 
     return made
@@ -142,12 +142,12 @@ def stand_in(bin_folder):
     running = []
 
     def stands(checkpoint: Checkpoint, **status: object) -> str:
-        argv = [sys.executable, "-c", "import time; time.sleep(600)", f"--config={checkpoint.file('config')}"]
+        argv = [sys.executable, "-c", "import time; time.sleep(600)", f"--config={checkpoint.config.file('config')}"]
         process = subprocess.Popen(argv)
         running.append(process)
         (bin_folder / "pid").write_text(str(process.pid))
         said = {"pid": process.pid, "manifest_digest": checkpoint.manifest.digest, **status}
-        checkpoint.file("status").write_text(json.dumps(said))
+        checkpoint.config.file("status").write_text(json.dumps(said))
         return str(process.pid)
 
     yield stands

@@ -13,19 +13,19 @@ from .conftest import COMMIT, REPO, SIZE, fetched
 
 def told(checkpoint) -> dict:
     """What the agent reads."""
-    return json.loads(checkpoint.wanted()[checkpoint.file("config")])
+    return json.loads(checkpoint.wanted()[checkpoint.config.file("config")])
 
 
 def prove(checkpoint) -> None:
-    checkpoint.file("proved").write_text(json.dumps({"manifest_digest": checkpoint.manifest.digest}))
+    checkpoint.config.file("proved").write_text(json.dumps({"manifest_digest": checkpoint.manifest.digest}))
 
 
 def test_writes_its_files_only_when_they_differ(make):
     checkpoint = make()
-    assert set(checkpoint.changes()) == {checkpoint.file("config"), checkpoint.file("manifest")}
+    assert set(checkpoint.changes()) == {checkpoint.config.file("config"), checkpoint.config.file("manifest")}
     checkpoint.prepare()
     assert make().changes() == {}
-    assert set(make(streams=9).changes()) == {checkpoint.file("config")}
+    assert set(make(streams=9).changes()) == {checkpoint.config.file("config")}
 
 
 def test_tells_the_agent_of_the_other_nodes_in_the_plans_order(make):
@@ -60,7 +60,7 @@ def test_whole_files_are_not_proved_before_they_were_read_back(make):
 def test_proof_of_another_manifest_is_none(make):
     fetched(make())
     checkpoint = make(read_back=True)
-    checkpoint.file("proved").write_text('{"manifest_digest": "sha256:other"}')
+    checkpoint.config.file("proved").write_text('{"manifest_digest": "sha256:other"}')
     assert not checkpoint.is_whole()
 
 
@@ -97,8 +97,8 @@ def test_tells_the_digest_of_the_manifest_that_the_node_has(make):
 
 
 SECRETS = {
-    "a proxy's password": {"proxy": "http://me:secret@proxy:3128"},
-    "an origin's signature": {"origins": [{"kind": "http", "url": "https://bucket/kimi?signature=secret"}]},
+    "a proxy's password": {"proxy": "http://me:hunter2@proxy:3128"},
+    "an origin's signature": {"origins": [{"kind": "http", "url": "https://bucket/kimi?signature=hunter2"}]},
 }
 
 
@@ -106,7 +106,7 @@ SECRETS = {
 def test_secret_in_a_url_is_neither_shown_nor_for_all_to_read(make, name):
     checkpoint = make(**SECRETS[name])
     (settings, _) = checkpoint.diff()
-    assert "secret" not in str(settings)
+    assert "hunter2" not in str(settings)
     checkpoint.prepare()
     assert checkpoint.config.state.stat().st_mode & 0o007 == 0
 

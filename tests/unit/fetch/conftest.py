@@ -30,7 +30,7 @@ class Node:
 
     def __init__(self, root: Path, hub_files: Path, url: str):
         self.config = root / "config.json"
-        paths = settings(root / "models", "tiny", COMMIT, str(root / "state"), origins=[url], tries=4, streams=2)
+        paths = settings(root / "models", "tiny", COMMIT, str(root / "state"), origins=[{"kind": "hub", "url": url}], patience_seconds=5, streams=2)
         self.published, self.parts, self.state = (Path(paths[key]) for key in ("published", "parts", "state"))
         self.state.mkdir(parents=True)
         self.manifest = manifest_of(hub_files)
