@@ -61,7 +61,7 @@ class ActionModule(ActionBase):
             except AnsibleAuthenticationFailure:
                 raise
             except AnsibleConnectionFailure as error:
-                reason = " ".join(str(error).split())
+                reason = " ".join(str(error).split()).rpartition("ssh: ")[2]
             else:
                 deaths += 1
                 if result.get("_ansible_parsed", True) or deaths >= _DEATHS:

@@ -43,8 +43,14 @@ options:
     description: Whether files that were never read back from the disk count as work to be done.
     type: bool
     default: false
+  headers:
+    description:
+      - With O(verify), whether files that are right are opened too. O(user) reads the first and the last byte of each,
+        and the headers of safetensors files must agree with themselves and with their index.
+    type: bool
+    default: false
   user:
-    description: System user that must be able to read every file. Used with O(verify).
+    description: System user that must be able to read every file.
     type: str
     default: kimi-k3
   verify:
@@ -108,10 +114,11 @@ on_root_device:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils import filesystem
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils import filesystem, safetensors
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.checkpoint import Checkpoint
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import agent
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.faults import ConfigError
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.service_user import as_user, unreadable
 
 
 def place(options, missing_bytes):
@@ -131,19 +138,35 @@ def place(options, missing_bytes):
     }
 
 
-def bad_files(checkpoint, depth):
-    """Faults of all files that are not as the manifest says."""
-    return [
-        {"where": fault.file, "value": fault.found, "limit": fault.expected, "remedy": fault.remedy}
-        for fault in agent.verify(checkpoint.store(), full=depth == "full")
-    ]
+def bad_files(checkpoint, options):
+    """Faults of all files that are not as the manifest says; of right ones that an engine could not use."""
+    faults = agent.verify(checkpoint.store(), full=options["verify"] == "full")
+    if faults or not options["headers"]:
+        return [row(fault.file, fault.found, fault.expected, fault.remedy) for fault in faults]
+    return list(useless_files(checkpoint, options["user"]))
+
+
+def useless_files(checkpoint, user):
+    """Faults of files that have the right bytes and are of no use all the same."""
+    folder, files = checkpoint.config.published, checkpoint.manifest.files
+    for path, reason in as_user(user, unreadable, folder, files).items():
+        remedy = f"let {user} read it, and pass through the folders that lead to it"
+        yield row(path, f"{user} cannot read {folder / path}: {reason}", f"a file that {user} can read", remedy)
+    remedy = "run checkpoint.yml -e checkpoint_verification=full; if that finds nothing, the revision itself is broken"
+    for path, expected, found in safetensors.faults(folder, {entry.path: entry.size for entry in files}):
+        yield row(path, found, expected, remedy)
+
+
+def row(where, value, limit, remedy):
+    """A fault as plain data."""
+    return {"where": where, "value": value, "limit": limit, "remedy": remedy}
 
 
 def contents(options):
     """What is there of the revision: faults of files, those that are missing, and whether the agent is wanted."""
     names = ("path", "model", "manifest", "reads_only", "read_back")
     checkpoint = Checkpoint(**{name: options[name] for name in names})
-    faults = bad_files(checkpoint, options["verify"]) if options["verify"] else []
+    faults = bad_files(checkpoint, options) if options["verify"] else []
     missing, missing_bytes = checkpoint.missing()
     return {
         "faults": faults,
@@ -170,6 +193,7 @@ def main():
             "reads_only": {"type": "bool", "default": False},
             "read_back": {"type": "bool", "default": False},
             "user": {"type": "str", "default": "kimi-k3"},
+            "headers": {"type": "bool", "default": False},
             "verify": {"type": "str", "choices": ["quick", "full"]},
         },
         required_by={"manifest": ["model"], "verify": ["manifest"]},
