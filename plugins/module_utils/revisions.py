@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .fetch.config import Config
@@ -38,7 +40,8 @@ def others(config: Config) -> Iterator[Path]:
     """Yield the folders of the other revisions of a model."""
     with contextlib.suppress(OSError):
         for folder in sorted(config.published.parent.iterdir()):
-            if COMMIT.fullmatch(folder.name) and folder != config.published and folder.is_dir():
+            of_another = COMMIT.fullmatch(folder.name) and folder != config.published
+            if of_another and folder.is_dir() and not folder.is_symlink():
                 yield folder
 
 
@@ -92,13 +95,18 @@ def _renew(state: Path, store: Store, names: dict[str, str]) -> None:
     """Write the stamps of linked files, {path in the new revision: path in the old one}, for both."""
     old, new = _read(state / "stamps.json"), _read(store.config.state / "stamps.json")
     for path, name in names.items():
-        about = (store.config.published / path).lstat()
-        stamp = {**old[name], _CTIME: about.st_ctime_ns}
-        stamped = {key: value for key, value in stamp.items() if key.startswith("st_")}
-        if _CTIME in old[name] and all(getattr(about, key) == value for key, value in stamped.items()):
+        if stamp := _renewed(old[name], store.config.published / path):
             old[name] = new[path] = stamp
     write_atomically(state / "stamps.json", json.dumps(old).encode())
     write_atomically(store.config.state / "stamps.json", json.dumps(new).encode())
+
+
+def _renewed(stamp: dict, path: Path) -> dict | None:
+    """Return a stamp with the ctime of this moment, where all else about the file is as it was."""
+    about = path.lstat()
+    renewed = {**stamp, _CTIME: about.st_ctime_ns}
+    same = all(getattr(about, key) == value for key, value in renewed.items() if key.startswith("st_"))
+    return renewed if same and _CTIME in stamp else None
 
 
 def _read(path: Path) -> dict:
@@ -106,3 +114,47 @@ def _read(path: Path) -> dict:
         return dict(json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError):
         return {}
+
+
+def freed_bytes(folders: Iterable[Path]) -> int:
+    """Return how many bytes become free when these folders go: files that other folders link too stay."""
+    links: Counter[tuple[int, int]] = Counter()
+    about: dict[tuple[int, int], os.stat_result] = {}
+    for folder in folders:
+        for place, _, names in os.walk(folder):
+            for name in names:
+                found = os.lstat(os.path.join(place, name))
+                links[found.st_dev, found.st_ino] += 1
+                about[found.st_dev, found.st_ino] = found
+    return sum(found.st_size for key, found in about.items() if links[key] >= found.st_nlink)
+
+
+def users_of(folder: Path, proc: Path = Path("/proc"), units: Path = Path("/etc/systemd/system")) -> list[str]:
+    """Return what names a folder: processes by their command line, and units of engines that would start with it."""
+    wanted = os.fsencode(folder)
+    found = []
+    for path in [*proc.glob("[0-9]*/cmdline"), *units.glob("kimi-k3-engine@*.service")]:
+        with contextlib.suppress(OSError):  # a process that just ended
+            if wanted in path.read_bytes():
+                found.append(f"process {path.parent.name}" if path.name == "cmdline" else path.name)
+    return sorted(found)
+
+
+def remove(config: Config, folder: Path) -> None:
+    """Remove another revision with all that the agent kept of it; its files last, so that what is left is found.
+
+    Its links move the ctime of files that the revisions that stay have too: those that were whole get a new stamp.
+    """
+    whole = []
+    for other in (config.published, *others(config)):
+        if other != folder:
+            with contextlib.suppress(ConfigError, OSError, ValueError):
+                store = _store(config, other)
+                whole.append((store, [entry.path for entry in store.manifest.files if store.is_whole(entry)]))
+    shutil.rmtree(state_of(config, folder), ignore_errors=True)
+    shutil.rmtree(folder)
+    for store, paths in whole:
+        stamps = _read(file := store.config.state / "stamps.json")
+        for path in paths:
+            stamps[path] = _renewed(stamps[path], store.config.published / path)
+        write_atomically(file, json.dumps(stamps).encode())

@@ -49,6 +49,12 @@ options:
         and the headers of safetensors files must agree with themselves and with their index.
     type: bool
     default: false
+  measure:
+    description:
+      - Whether a network filesystem is read for up to five seconds, to warn of how long engines would load from it.
+        Without a large file there, one is written for it and removed, but not in check mode.
+    type: bool
+    default: false
   user:
     description: System user that must be able to read every file.
     type: str
@@ -107,35 +113,79 @@ filesystem:
   description: Its kind.
   type: str
   returned: always
+source:
+  description: What is mounted there, a device or C(server:/export).
+  type: str
+  returned: always
+is_network:
+  description: Whether other machines may have the same filesystem.
+  type: bool
+  returned: always
+read_bytes_per_second:
+  description: How fast a network filesystem was read, with O(measure).
+  type: int
+  returned: always
+load_seconds:
+  description: How long the files of the manifest take at that rate.
+  type: int
+  returned: always
+old_revisions:
+  description: Commits of other revisions of the model that are there.
+  type: list
+  elements: str
+  returned: always
+old_revisions_bytes:
+  description: Bytes that become free when they are removed.
+  type: int
+  returned: always
 on_root_device:
   description: Whether it is on the same device as C(/).
   type: bool
   returned: always
 """
 
+from pathlib import Path
+
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils import filesystem, safetensors
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils import filesystem, read_rate, revisions, safetensors
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.checkpoint import Checkpoint
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import agent
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.faults import ConfigError
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.service_user import as_user, unreadable
 
 
-def place(options, missing_bytes):
+def place(options, found):
     """Where the checkpoint would lie, and what forbids that."""
     path = options["path"]
     faults = list(filesystem.path_faults(path))
-    found = filesystem.look(path if path.startswith("/") else "/")
+    about = filesystem.look(path if path.startswith("/") else "/")
     if not faults:
-        faults += filesystem.place_faults(path, found, options["mount_required"], options["filesystems_refused"])
-        faults += filesystem.space_faults(path, found, missing_bytes)
+        faults += filesystem.place_faults(path, about, options["mount_required"], options["filesystems_refused"])
+        faults += filesystem.space_faults(path, about, found["missing_bytes"], found["old_revisions_bytes"])
     return {
-        "faults": faults,
-        "bytes_free": found.bytes_free,
-        "mount_point": found.mount_point,
-        "filesystem": found.kind,
-        "on_root_device": found.on_root_device,
+        "faults": faults + found["faults"],
+        "bytes_free": about.bytes_free,
+        "mount_point": about.mount_point,
+        "filesystem": about.kind,
+        "source": about.source,
+        "is_network": about.is_network,
+        "on_root_device": about.on_root_device,
     }
+
+
+def measured(options, may_write):
+    """How fast a network filesystem is read, how long the checkpoint takes to load at that, and both in words."""
+    about = filesystem.look(options["path"])
+    file = read_rate.largest_file(Path(options["path"]))
+    rate = read_rate.read_rate(Path(about.folder), file, may_write)
+    size = sum(file["size"] for file in (options["manifest"] or {"files": []})["files"])
+    seconds = round(size / rate) if rate else None
+    words = f"checkpoint_path {options['path']} is on {about.kind} ({about.source})"
+    if rate is None:
+        words += ", whose rate could not be measured; an engine reads all of it at each start"
+    else:
+        words += f", read at {rate / 1e6:.0f} MB/s here: to load {size / 1e9:.1f} GB takes {seconds} s at each start"
+    return {"read_bytes_per_second": rate, "load_seconds": seconds}, words
 
 
 def bad_files(checkpoint, options):
@@ -162,18 +212,31 @@ def row(where, value, limit, remedy):
     return {"where": where, "value": value, "limit": limit, "remedy": remedy}
 
 
+NOTHING = {
+    "missing_bytes": 0,
+    "wanted": False,
+    "manifest_digest": "",
+    "old_revisions_bytes": 0,
+    "read_bytes_per_second": None,
+    "load_seconds": None,
+}
+
+
 def contents(options):
     """What is there of the revision: faults of files, those that are missing, and whether the agent is wanted."""
     names = ("path", "model", "manifest", "reads_only", "read_back")
     checkpoint = Checkpoint(**{name: options[name] for name in names})
     faults = bad_files(checkpoint, options) if options["verify"] else []
     missing, missing_bytes = checkpoint.missing()
+    old = list(revisions.others(checkpoint.config))
     return {
         "faults": faults,
         "missing_files": [entry.path for entry in missing],
         "missing_bytes": 0 if options["reads_only"] else missing_bytes,
         "wanted": not checkpoint.is_whole(),
         "manifest_digest": checkpoint.digest_on_node(),
+        "old_revisions": [folder.name for folder in old],
+        "old_revisions_bytes": revisions.freed_bytes(old),
     }
 
 
@@ -194,20 +257,25 @@ def main():
             "read_back": {"type": "bool", "default": False},
             "user": {"type": "str", "default": "kimi-k3"},
             "headers": {"type": "bool", "default": False},
+            "measure": {"type": "bool", "default": False},
             "verify": {"type": "str", "choices": ["quick", "full"]},
         },
         required_by={"manifest": ["model"], "verify": ["manifest"]},
         supports_check_mode=True,
     )
     options = module.params
-    found = {"faults": [], "missing_files": [], "missing_bytes": 0, "wanted": False, "manifest_digest": ""}
+    found = {**NOTHING, "faults": [], "old_revisions": [], "missing_files": []}
     try:
         if options["manifest"]:
-            found = contents(options)
-        about = place(options, found["missing_bytes"])
+            found.update(contents(options))
+        found.update(place(options, found))
+        if options["measure"] and found["is_network"] and not found["faults"]:
+            rates, words = measured(options, not module.check_mode)
+            module.warn(words)
+            found.update(rates)
     except (ConfigError, OSError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=False, **{**found, **about, "faults": about["faults"] + found["faults"]})
+    module.exit_json(changed=False, **found)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,25 @@ REMEDY = "run playbooks/checkpoint.yml"
 _NAMED = 3
 
 
+def place_faults(results: Mapping[str, dict], shared: bool) -> Iterator[dict]:
+    """Rows for filesystems that several nodes would write at the same time, path for path.
+
+    `results` is each node's registered M(sovereign.kimi_k3.checkpoint_facts).
+    """
+    nodes: dict[tuple[str, str], list[str]] = {}
+    for node, result in results.items():
+        if result.get("is_network") and not shared:
+            nodes.setdefault((result["filesystem"], result["source"]), []).append(node)
+    for (kind, source), same in nodes.items():
+        if len(same) > 1:
+            yield {
+                "where": "checkpoint_path",
+                "value": f"{', '.join(same)} have the same {kind} there, {source}",
+                "limit": "one node writes a shared filesystem, all others only read it",
+                "remedy": "write checkpoint_shared: true, or give each node a filesystem of its own",
+            }
+
+
 def gate_faults(digest: str, results: Mapping[str, dict]) -> list[dict]:
     """Rows for each node that does not hold the whole checkpoint of this digest.
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.checkpoint import controller_files, gate_faults, judged
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.checkpoint import (
+    controller_files,
+    gate_faults,
+    judged,
+    place_faults,
+)
 
 DIGEST = "sha256:wanted"
 WHOLE = {"manifest_digest": DIGEST, "missing_files": [], "faults": []}
@@ -51,3 +56,26 @@ def test_files_of_the_controller_get_the_names_that_the_module_gives_them():
         {"source": "/home/ops/token", "name": "token"},
         {"source": "/home/ops/urls.json", "name": "urls-1.json"},
     ]
+
+
+NFS = {"is_network": True, "filesystem": "nfs4", "source": "10.0.0.9:/models"}
+LOCAL = {"is_network": False, "filesystem": "xfs", "source": "/dev/nvme0n1"}
+
+
+def test_filesystem_that_several_nodes_would_write_is_a_fault():
+    (row,) = place_faults({"node-01": NFS, "node-02": NFS, "node-03": LOCAL, "service-01": {}}, shared=False)
+    assert row["value"] == "node-01, node-02 have the same nfs4 there, 10.0.0.9:/models"
+    assert "checkpoint_shared: true" in row["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("results", "shared"),
+    [
+        ({"node-01": NFS, "node-02": NFS}, True),
+        ({"node-01": NFS, "node-02": {**NFS, "source": "10.0.0.9:/models-02"}}, False),
+        ({"node-01": LOCAL, "node-02": LOCAL}, False),
+        ({"node-01": NFS}, False),
+    ],
+)
+def test_filesystem_that_one_node_writes_is_none(results, shared):
+    assert list(place_faults(results, shared)) == []
