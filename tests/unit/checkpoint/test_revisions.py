@@ -115,6 +115,19 @@ def test_old_revision_goes_with_all_that_was_kept_of_it(old, sort_out):
     assert not sort_out(allowed=True)["changed"]
 
 
+def test_files_that_both_had_are_not_hashed_again_when_the_old_revision_is_gone(old, new, sort_out):
+    new.prepare()
+    sort_out(allowed=True)
+    assert [entry.path for entry in new.store().missing()] == ["own.py"]
+
+
+def test_file_that_was_not_whole_is_not_made_whole_by_a_removal(old, new, sort_out):
+    new.prepare()
+    (new.config.published / SAME).write_bytes(bytes(SIZE))
+    sort_out(allowed=True)
+    assert [entry.path for entry in new.store().missing()] == [SAME, "own.py"]
+
+
 def test_check_removes_nothing(old, sort_out):
     assert sort_out(allowed=True, check_mode=True)["changed"]
     assert old.is_whole()
@@ -136,11 +149,8 @@ def test_files_and_links_beside_the_revisions_are_none(old, new, tmp_path):
 
 def test_users_are_processes_and_units_of_engines_that_name_the_folder(tmp_path):
     proc, units = tmp_path / "proc", tmp_path / "units"
-    for place, text in {
-        "12": b"podman\0run\0/srv/models/k/abc\0",
-        "13": b"bash\0",
-        "self": b"/srv/models/k/abc",
-    }.items():
+    engine = b"podman\0run\0/srv/models/k/abc\0"
+    for place, text in {"12": engine, "13": b"bash\0", "self": engine}.items():
         (proc / place).mkdir(parents=True)
         (proc / place / "cmdline").write_bytes(text)
     units.mkdir()
