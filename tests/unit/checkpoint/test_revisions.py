@@ -91,7 +91,7 @@ def test_bytes_that_a_later_revision_links_too_do_not_become_free(old, new):
 def sort_out(old, monkeypatch, tmp_path):
     """Return a function that sorts out the older revisions; those are used whose names are in `sort_out.used`."""
     usual = revisions.settings
-    monkeypatch.setattr(revisions, "settings", lambda *place: usual(*place, state=str(tmp_path / "state")))
+    monkeypatch.setattr(revisions, "settings", lambda *place: usual(*place[:3], str(tmp_path / "state")))
 
     def sorts(allowed: bool, **choices: object) -> dict:
         monkeypatch.setattr(revisions, "users_of", lambda folder: sorts.used.get(folder.name, []))
