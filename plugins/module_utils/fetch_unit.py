@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 
 from .checkpoint import Checkpoint
+from .fetch.manifest import Entry
 from .keeper import systemd
 
 UNIT = "kimi-k3-fetch.service"
@@ -79,11 +80,11 @@ class FetchUnit:
     def failure(self) -> str:
         """Return one message: what the agent said of each file, or systemd where it said nothing."""
         status = self._checkpoint.status()
-        rows = [
-            "{file}: expected {expected}; found {found}; remedy: {remedy}".format(**row)
-            for row in (status.get("faults", []) if self._is_ours(status) else [])
-        ]
+        faults = status.get("faults", []) if self._is_ours(status) else []
         missing, total = self._checkpoint.store().missing(), len(self._checkpoint.manifest.files)
+        if self._checkpoint.reads_only:
+            faults = [self._of_the_writer(entry) for entry in missing]
+        rows = ["{file}: expected {expected}; found {found}; remedy: {remedy}".format(**row) for row in faults]
         if not rows:
             lines = systemd.last_lines(UNIT, 5) or ["no line in its log"]
             lack = f"{len(missing)} of {total} files are missing" if missing else "the files were not read back"
@@ -91,6 +92,13 @@ class FetchUnit:
         left = len(missing) - len(rows)
         more = [f"missing besides: {left} of {total} files"] if left > 0 else []
         return "the checkpoint is not whole:\n" + "\n".join(f"  - {line}" for line in rows + more)
+
+    def _of_the_writer(self, entry: Entry) -> dict:
+        place = self._checkpoint.config.published
+        found = "other bytes" if (place / entry.path).is_file() else f"no such file in {place}"
+        remedy = "see that this is the filesystem that the writing node has, and run playbooks/checkpoint.yml again"
+        expected = f"{entry.size} bytes with SHA-256 {entry.sha256}, as another node wrote it"
+        return {"file": entry.path, "expected": expected, "found": found, "remedy": remedy}
 
 
 def _is_coming(state: dict) -> bool:

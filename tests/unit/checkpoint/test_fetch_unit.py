@@ -151,3 +151,13 @@ def test_failure_of_an_agent_that_said_nothing_shows_its_log(make, origin):
     end(int(running_process()))
     assert unit.wait(30) == "failed"
     assert "2 of 2 files are missing: the last line" in unit.failure()
+
+
+def test_reader_of_a_shared_filesystem_names_what_it_does_not_see(make, tmp_path):
+    fetched(make())
+    (make().config.published / "1.safetensors").unlink()
+    unit = begun(make(reads_only=True, state=str(tmp_path / "state of another node")))
+    assert unit.wait(30) == "failed"
+    assert "1.safetensors: expected" in unit.failure()
+    assert "found no such file in" in unit.failure()
+    assert "remedy: see that this is the filesystem that the writing node has" in unit.failure()
