@@ -16,10 +16,10 @@ from pathlib import Path
 from . import revisions
 from .fetch import status as statuses
 from .fetch.config import Config
-from .fetch.faults import ConfigError
-from .fetch.manifest import Entry, Manifest, path_fault
-from .fetch.store import Store, write_atomically
 from .filesystem import make_folder
+from .proof.faults import ConfigError
+from .proof.manifest import Entry, Manifest, path_fault
+from .proof.store import Store, write_atomically
 from .revisions import STATE, settings
 from .service_user import as_user
 

@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 
 from .checkpoint import Checkpoint
-from .fetch.manifest import Entry
 from .keeper import systemd
+from .proof.manifest import Entry
 
 UNIT = "kimi-k3-fetch.service"
 _LOOK_SECONDS = 0.3

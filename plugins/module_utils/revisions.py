@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .fetch.config import Config
-from .fetch.faults import ConfigError
-from .fetch.manifest import COMMIT, Entry, Manifest
-from .fetch.store import Store, write_atomically
+from .proof.faults import ConfigError
+from .proof.manifest import COMMIT, Entry, Manifest
+from .proof.store import Store, write_atomically
 
 STATE = "/var/lib/kimi-k3/checkpoint"
 _CTIME = "st_ctime_ns"

@@ -12,7 +12,7 @@ import pwd
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from .fetch.manifest import Entry
+from .proof.manifest import Entry
 
 
 def as_user(user: str, function: Callable, *arguments: object) -> object:

@@ -194,9 +194,9 @@ status:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.checkpoint import Checkpoint, on_node
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.faults import ConfigError
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch_unit import FetchUnit
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.keeper.systemd import SystemdError
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.faults import ConfigError
 
 # What is about this run, not about the checkpoint.
 OF_THE_RUN = {

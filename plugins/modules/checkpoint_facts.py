@@ -149,8 +149,8 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils import filesystem, read_rate, revisions, safetensors
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.checkpoint import Checkpoint
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import agent
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.faults import ConfigError
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.faults import ConfigError
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.store import verify
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.service_user import as_user, unreadable
 
 
@@ -190,7 +190,7 @@ def measured(options, may_write):
 
 def bad_files(checkpoint, options):
     """Faults of all files that are not as the manifest says; of right ones that an engine could not use."""
-    faults = agent.verify(checkpoint.store(), full=options["verify"] == "full")
+    faults = verify(checkpoint.store(), full=options["verify"] == "full")
     if faults or not options["headers"]:
         return [row(fault.file, fault.found, fault.expected, fault.remedy) for fault in faults]
     return list(useless_files(checkpoint, options["user"]))

@@ -73,7 +73,7 @@ used:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils import revisions
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.config import Config
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.manifest import COMMIT, path_fault
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.manifest import COMMIT, path_fault
 
 
 def main():

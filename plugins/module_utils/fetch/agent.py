@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import ipaddress
 import os
 import shutil
 import signal
@@ -19,26 +18,25 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from . import peers
+from ..proof.faults import AlreadyRunning, Fault, SourceFault, Stopped, WrongBytes
+from ..proof.manifest import Entry, Manifest
+from ..proof.store import Store
 from .config import Config
-from .faults import AlreadyRunning, Fault, SourceFault, Stopped, WrongBytes
-from .manifest import Entry, Manifest
-from .origin import Access, origin
 from .scheduler import Have, Job, Scheduler
 from .server import Server
+from .sources import Peer, origins
 from .status import STATUS_SECONDS, Status
-from .store import Store
-from .transfer import Part, Source, receive
+from .transfer import Part, receive
 
 COMPLETE, BAD_FILES, UNUSABLE, LOCKED, FAILED, NO_SPACE, DISK, STOPPED = range(8)
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _STREAMS = 32
 _CPUS = os.cpu_count() or 1
-# What is decided is decided in bundles; what is settled is said for a while before the agent ends.
-_REST_SECONDS, _FAREWELL_SECONDS = 0.02, 3
+_REMEDY = "see to the origin, or name another in checkpoint_origins, and run again"
+# What is to be decided is taken in bundles.
+_REST_SECONDS = 0.02
 
 
 class Agent:
@@ -48,18 +46,16 @@ class Agent:
         self._config, self._files, self._store = config, manifest.files, Store(config, manifest)
         self._status, self._stop, self._end = Status(config.file("status"), manifest), threading.Event(), COMPLETE
         self.digest, self.abandoned = manifest.digest.partition(":")[2], set()
-        access = Access(config.token_file, config.ca_file, config.proxy, config.stall_seconds)
-        origins = [source for about in config.origins if (source := origin(about, manifest, access))]
-        others = {name: address for name, address in config.nodes.items() if name != config.node}
-        self._peers = [peers.Peer(*other, manifest, config.stall_seconds) for other in others.items()]
-        self._sources: dict[str, Source] = {source.name: source for source in [*origins, *self._peers]}
+        ways_in = {source.name: source for source in origins(config, manifest)}
+        self._peers = {name: Peer(name, config, manifest) for name in config.nodes if name != config.node}
+        self._sources = {**ways_in, **self._peers}
         self._changed = threading.Condition()  # guards all below
         self._scheduler = Scheduler(
             config.node,
             list(config.nodes),
             config.wan_nodes,
             [entry.size for entry in manifest.files],
-            [source.name for source in origins],
+            list(ways_in),
             time.monotonic(),
             config.silence_seconds,
             config.patience_seconds,
@@ -82,7 +78,7 @@ class Agent:
             elif os.path.lexists(self._store.target(entry)):
                 self._scheduler.held.add(index)
         with self._listening():
-            for peer in self._peers:
+            for peer in self._peers.values():
                 threading.Thread(target=peer.watch, args=(self._saw, self._stop), daemon=True).start()
             self._direct_until_settled()
         self._stop.set()
@@ -96,12 +92,17 @@ class Agent:
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[None]:
-        if not self._peers:
-            yield
-            return
-        hosts = {str(ipaddress.ip_address(peers.place(address)[0])) for address in self._config.nodes.values()}
-        with Server(peers.place(self._config.nodes[self._config.node]), hosts, self) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
+        """Let the other nodes in, if there are any."""
+        with contextlib.ExitStack() as stack:
+            try:
+                if self._peers:
+                    server = stack.enter_context(Server(self._config.node, self._config.nodes, self))
+                    threading.Thread(target=server.serve_forever, daemon=True).start()
+            except OSError as error:
+                address = self._config.nodes[self._config.node]
+                remedy = "see what listens there (ss -ltnp), or choose another checkpoint_port"
+                self._status.fail(Fault("listening", f"{address} for this agent", str(error.strerror), remedy))
+                self.end(UNUSABLE)
             yield
 
     def end(self, code: int = STOPPED) -> None:
@@ -120,12 +121,13 @@ class Agent:
                     # Daemons: a thread that waits for a silent source must not keep a stopped agent alive.
                     threading.Thread(target=work, args=(what,), daemon=True).start()
                 have = self._have(now)
-                wanted = self._sending or any(self._scheduler.unsettled(now, self._config.linger_seconds))
+                wanted = any(self._scheduler.unsettled(now, self._config.linger_seconds))
             if now - written > STATUS_SECONDS or (have.settled and not settled):
                 self._report(have, now)
                 written = now
             settled = (settled or now) if have.settled else 0.0
-            if settled and not wanted and (not self._peers or now - settled > _FAREWELL_SECONDS):
+            farewell = self._config.silence_seconds / 10 if self._peers else 0
+            if settled and not wanted and now - settled >= farewell:
                 return
             time.sleep(_REST_SECONDS)
             with self._changed:
@@ -162,33 +164,25 @@ class Agent:
         self._changed.notify_all()
 
     def _report(self, have: Have, now: float) -> None:
+        reasons: dict[str, list[Entry]] = {}  # one fault for all files that cannot be had for the same reason
         with self._changed:
             missing = [index for index in range(len(self._files)) if index not in self._scheduler.whole]
-            lost = self._lost(missing) if have.settled else []
+            for index in missing if have.settled else ():
+                reasons.setdefault(self._scheduler.reasons(index), []).append(self._files[index])
             site = self._site(have, now)
-        if have.settled == "complete" and self._config.read_back:
-            self._store.prove()
-        for fault in lost:
-            self._status.fail(fault)
-        self._status.write(state=have.settled or ("running" if missing else "verifying"), site=site)
-
-    def _lost(self, missing: list[int]) -> Iterator[Fault]:
-        """One fault for all files that cannot be had for the same reason."""
-        remedy = "see to the origin, or name another in checkpoint_origins, and run again"
-        reasons: dict[str, list[Entry]] = {}
-        for index in missing:
-            reasons.setdefault(self._scheduler.reasons(index), []).append(self._files[index])
         for reason, (entry, *more) in reasons.items():
             files = f"{entry.path} and {len(more)} more" if more else entry.path
-            yield Fault(files, f"{entry.size} bytes with SHA-256 {entry.sha256}", reason, remedy)
+            self._status.fail(Fault(files, f"{entry.size} bytes with SHA-256 {entry.sha256}", reason, _REMEDY))
+        if have.settled == "complete" and self._config.read_back:
+            self._store.prove()
+        self._status.write(state=have.settled or ("running" if missing else "verifying"), site=site)
 
     def _site(self, have: Have, now: float) -> dict:
         """The site as this node sees it. `leads`: the first that is not settled speaks for all."""
         said = {name: self._scheduler.peers.get(name, Have()) for name in self._config.nodes}
         said[self._config.node] = have
-        silence, seen = self._config.silence_seconds, self._scheduler.seen
-        unseen = [name for name in seen if now - seen[name] > silence and not said[name].settled]
-        busy = [name for name in said if not said[name].settled and name not in unseen]
+        busy = [name for name in said if not said[name].settled]
+        unseen = [name for name in busy if not self._scheduler.is_alive(name, now)]
         return {
             "nodes": len(said),
             "complete": sum(one.settled == "complete" for one in said.values()),
@@ -196,7 +190,7 @@ class Agent:
             "unseen": unseen,
             "bytes_done": sum(one.bytes for one in said.values()),
             "bytes_total": len(said) * self._store.manifest.bytes,
-            "leads": busy[:1] == [self._config.node],
+            "leads": [name for name in busy if name not in unseen][:1] == [self._config.node],
         }
 
     # What threads do
@@ -224,29 +218,25 @@ class Agent:
         entry, source = self._files[job.index], self._sources[job.source]
         with self._own_faults(entry):
             part = self._part(job.index, entry)
-            before, fault = part.size, None
+            before, ended = part.size, self._scheduler.ended
             try:
                 receive(part, entry, source, self._config.floor_bytes_per_second, self._got)
                 self._store.publish(entry)
+                ends, about = ended, (True,)
+            except WrongBytes as error:
+                ends, about = self._scheduler.wrong, (error.suspects or {job.source}, str(error))
+            except SourceFault as error:
+                ends, about = ended, (part.size > before, str(error), error.final, error.retry_after)
+            if whole := about == (True,):
                 self._status.file(entry, "done", entry.size)
-            except (SourceFault, WrongBytes) as error:
-                fault = error
-                self._status.note(f"{entry.path}: {error}")
+            else:
+                self._status.note(f"{entry.path}: {about[1]}")
                 self._status.file(entry, "waiting", part.size)
             with self._changed:
-                self._ended(job, part.size > before, fault)
-                if not fault:
+                ends(job, time.monotonic(), *about)
+                if whole:
                     self._parts.pop(job.index).close()
                 self._tell()
-
-    def _ended(self, job: Job, received: bool, fault: SourceFault | WrongBytes | None) -> None:
-        now = time.monotonic()
-        if isinstance(fault, WrongBytes):
-            self._scheduler.wrong(job, now, fault.suspects or {job.source}, str(fault))
-        elif fault:
-            self._scheduler.ended(job, now, received, str(fault), fault.final, fault.retry_after)
-        else:
-            self._scheduler.ended(job, now, received)
 
     def _part(self, index: int, entry: Entry) -> Part:
         if not (part := self._parts.get(index)):
@@ -291,7 +281,8 @@ class Agent:
     def news(self, since: str, seconds: float) -> dict:
         """What this node has, as soon as it is not what it had at version `since`."""
         with self._changed:
-            self._changed.wait_for(lambda: since != f"{self._nonce}.{self._version:x}", seconds)
+            patience = min(seconds, self._config.silence_seconds / 3)
+            self._changed.wait_for(lambda: since != f"{self._nonce}.{self._version:x}", patience)
             have = self._have(time.monotonic())
             version = f"{self._nonce}.{self._version:x}"
         return {**have.__dict__, "whole": list(have.whole), "given_up": list(have.given_up), "version": version}
@@ -302,7 +293,7 @@ class Agent:
             return None
         entry = self._files[place]
         with self._changed:
-            if part := self._parts.get(place):
+            if place in self._scheduler.active and (part := self._parts.get(place)):
                 return (*part.reader(), entry.size, part)
             if place in self._scheduler.whole and self._store.is_whole(entry):
                 path = self._store.target(entry)
@@ -340,13 +331,3 @@ def _alone(config: Config) -> Iterator[None]:
         file.write(f"process {os.getpid()} fetches {config.published} since {time.strftime('%F %T %z')}")
         file.flush()
         yield
-
-
-def verify(store: Store, full: bool) -> list[Fault]:
-    """Compare every published file with the manifest, by stamp or in full; return the faults."""
-    with ThreadPoolExecutor(_CPUS) as pool:
-        order = sorted(store.manifest.files, key=lambda entry: -entry.size)
-        faults = [fault for fault in pool.map(lambda entry: store.check(entry, always=full), order) if fault]
-    if full and not faults:
-        store.prove()
-    return faults

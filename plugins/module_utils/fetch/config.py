@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from .faults import ConfigError
-from .manifest import Manifest
+from ..proof.faults import ConfigError
+from ..proof.manifest import Manifest
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,12 @@ class Config:
     def file(self, name: str) -> Path:
         """Where one of the agent's own files is: config, manifest, stamps, status or proved."""
         return self.state / f"{name}.json"
+
+
+def place(address: str) -> tuple[str, int]:
+    """(host, port) of `host:port` or `[host]:port`."""
+    parts = urlsplit(f"//{address}")
+    return str(parts.hostname), int(parts.port or 0)
 
 
 def load(path: str) -> tuple[Config, Manifest]:

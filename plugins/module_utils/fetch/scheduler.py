@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 # So often may a source have had a part in wrong bytes of a file before it is not asked for that file again.
 STRIKES = 3
 _LONGEST_PAUSE_SECONDS = 15
+# So long a new agent waits to hear what the others have before it uses the site's link.
+_HELLO_SECONDS = 2
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,15 @@ class Have:
     sending: int = 0
     bytes: int = 0
 
+    @classmethod
+    def read(cls, data: dict, files: int) -> Have:
+        """Read what came from another node; raise ValueError where it names a file that the manifest has not."""
+        whole, given_up = frozenset(map(int, data["whole"])), frozenset(map(int, data["given_up"]))
+        growing = {int(number): str(source) for number, source in data["growing"].items()}
+        if not all(0 <= number < files for number in {*whole, *growing, *given_up}):
+            raise ValueError(data)
+        return cls(whole, growing, given_up, str(data["settled"]), int(data["sending"]), int(data["bytes"]))
+
 
 @dataclass(frozen=True)
 class Job:
@@ -43,6 +54,7 @@ class Job:
 @dataclass
 class _Trouble:
     since: float
+    last: float = 0
     tries: int = 0
     until: float = 0
 
@@ -95,7 +107,7 @@ class Scheduler:
         self.held: set[int] = set()  # there, but not known to be right: not to be fetched yet
         self.active: dict[int, str] = {}
         self.peers: dict[str, Have] = {}
-        self.seen = {name: now for name in nodes if name != node}
+        self.seen, self._start = {name: now for name in nodes if name != node}, now
         self._holders: list[set[str]] = [set() for _ in sizes]
         self._growers: list[set[str]] = [set() for _ in sizes]
         self._streams: Counter[str] = Counter()
@@ -110,19 +122,12 @@ class Scheduler:
     def saw(self, peer: str, have: Have, now: float) -> None:
         """Take in what another node says of itself."""
         before = self.peers.get(peer, Have())
-        for table, old, new in (
-            (self._holders, before.whole, have.whole),
-            (self._growers, before.growing, have.growing),
-        ):
-            for index in set(old) - set(new):
-                table[index].discard(peer)
-            for index in set(new) - set(old):
-                table[index].add(peer)
+        for index in {*before.whole, *before.growing, *have.whole, *have.growing}:
+            for table, there in ((self._holders, have.whole), (self._growers, have.growing)):
+                (table[index].add if index in there else table[index].discard)(peer)
         self.peers[peer], self.seen[peer] = have, now
 
-    def ended(
-        self, job: Job, now: float, received: bool, fault: str = "", final: bool = False, wait: float = 0
-    ) -> None:
+    def ended(self, job: Job, now: float, received: bool, fault: str = "", final: bool = False, wait: float = 0):
         """An attempt is over: without `fault` the file is whole. `wait`: seconds that the source asked for."""
         self.active.pop(job.index, None)
         self._streams[job.source] -= 1
@@ -135,8 +140,12 @@ class Scheduler:
             self._banned[job] = fault
         else:
             self._said[job.source] = fault
-            for key in (job, job.source):
-                self._pause(key, now, wait)
+            for trouble in (self._trouble.setdefault(key, _Trouble(now)) for key in (job, job.source)):
+                trouble.last = now
+                if now >= trouble.until:  # what broke together counts once
+                    trouble.tries += 1
+                    longest = min(_LONGEST_PAUSE_SECONDS, 2.0 ** (trouble.tries - 1))
+                    trouble.until = now + wait + longest * self._random.uniform(0.5, 1)
 
     def wrong(self, job: Job, now: float, suspects: set[str], fault: str) -> None:
         """A file came with wrong bytes: a lone suspect among the nodes is banned, several are struck."""
@@ -147,22 +156,17 @@ class Scheduler:
             if (suspect in self.seen and len(suspects) == 1) or self._strikes[pair] >= STRIKES:
                 self._banned[pair] = f"{fault}, {self._strikes[pair]} times"
 
-    def _pause(self, key: str | Job, now: float, wait: float) -> None:
-        trouble = self._trouble.setdefault(key, _Trouble(now))
-        if now >= trouble.until:  # what broke together counts once
-            trouble.tries += 1
-            longest = min(_LONGEST_PAUSE_SECONDS, 2.0 ** (trouble.tries - 1))
-            trouble.until = now + wait + longest * self._random.uniform(0.5, 1)
-
     # What to do
 
     def pick_origin(self, now: float) -> Job | None:
         """The next file that this node brings over the site's link."""
-        for index in self._by_size if self._origins and self.node in self._wan else ():
+        if now < self._start + _HELLO_SECONDS and len(self.peers) < len(self.seen):
+            return None
+        for index in self._by_size if self._origins else ():
             if self._is_wanted(index) and not self._usable(index, now) and self._fetcher(index, now) == self.node:
-                for origin in self._origins:
-                    if self._may(Job(index, origin), now):
-                        return self._begin(Job(index, origin))
+                for job in (Job(index, origin) for origin in self._origins):
+                    if self._may(job, now):
+                        return self._begin(job)
         return None
 
     def pick_peer(self, now: float) -> Job | None:
@@ -182,11 +186,11 @@ class Scheduler:
         return not (index in self.whole or index in self.active or index in self.held)
 
     def _may(self, job: Job, now: float) -> bool:
-        if job in self._banned:
-            return False
-        return all(now >= self._trouble[key].until for key in (job, job.source) if key in self._trouble)
+        pauses = [self._trouble[key].until for key in (job, job.source) if key in self._trouble]
+        return job not in self._banned and now >= max(pauses, default=0)
 
-    def _is_alive(self, node: str, now: float) -> bool:
+    def is_alive(self, node: str, now: float) -> bool:
+        """Whether a node was seen lately; a new agent takes all for alive."""
         return node == self.node or now - self.seen[node] < self._silence
 
     def _usable(self, index: int, now: float) -> list[str]:
@@ -195,8 +199,7 @@ class Scheduler:
 
     def _gives(self, peer: str, index: int, now: float) -> bool:
         job = Job(index, peer)
-        stuck = job in self._trouble and now - self._trouble[job].since > self._silence
-        return job not in self._banned and not stuck and self._is_alive(peer, now)
+        return job not in self._banned and self._lasts(job) <= self._silence and self.is_alive(peer, now)
 
     def _source(self, index: int, now: float) -> str | None:
         owner, holders, fetcher = self._owners[index], self._usable(index, now), self._fetcher(index, now)
@@ -204,19 +207,15 @@ class Scheduler:
             owner = fetcher
         if holders and (owner in (self.node, *holders) or self._waited(index, owner, now)):
             ready = [peer for peer in holders if self._may(Job(index, peer), now)]
-            return min(ready, key=self._business, default=None)
+            load = {peer: (self._streams[peer], self.peers[peer].sending, self._random.random()) for peer in ready}
+            return min(load, key=load.__getitem__, default=None)
         source = fetcher if owner == self.node else owner
         grows = source in self._growers[index] and self.peers[source].growing[index] != self.node
         return source if grows and self._may(Job(index, source), now) else None
 
     def _waited(self, index: int, owner: str | None, now: float) -> bool:
         """Whether a file's holders are asked although its owner, who spares their uplinks, is not as far yet."""
-        if owner in self._growers[index]:
-            return False
-        return now - self._waits.setdefault(index, now) > self._silence
-
-    def _business(self, peer: str) -> tuple[int, int, float]:
-        return self._streams[peer], self.peers[peer].sending, self._random.random()
+        return owner not in self._growers[index] and now - self._waits.setdefault(index, now) > self._silence
 
     def _fetcher(self, index: int, now: float) -> str | None:
         """Who brings a file over the link: who does already, else whose task it is, else one of the living by rank."""
@@ -230,22 +229,23 @@ class Scheduler:
 
     def _is_able(self, node: str, index: int, now: float) -> bool:
         if node == self.node:
-            return not self._has_given_up(index, now)
+            return not self._has_given_up(index)
         return self._gives(node, index, now) and index not in self.peers.get(node, Have()).given_up
 
-    def _has_given_up(self, index: int, now: float) -> bool:
-        return all(self._is_hopeless(Job(index, origin), now) for origin in self._origins)
+    def _has_given_up(self, index: int) -> bool:
+        jobs = [Job(index, origin) for origin in self._origins]
+        return all(job in self._banned or max(map(self._lasts, (job, job.source))) > self._patience for job in jobs)
 
-    def _is_hopeless(self, job: Job, now: float) -> bool:
-        troubles = [self._trouble[key] for key in (job, job.source) if key in self._trouble]
-        return job in self._banned or any(now - trouble.since > self._patience for trouble in troubles)
+    def _lasts(self, key: str | Job) -> float:
+        """How long a source, or one for one file, has given nothing but trouble."""
+        return self._trouble[key].last - self._trouble[key].since if key in self._trouble else 0
 
     # What to say
 
     def have(self, now: float, sending: int = 0, size: int = 0) -> Have:
         """What this node says of itself."""
         missing = [index for index in self._by_size if index not in self.whole]
-        given_up = frozenset(index for index in missing if self._has_given_up(index, now))
+        given_up = frozenset(filter(self._has_given_up, missing))
         hopeless = not self.active and all(self.is_hopeless(index, now) for index in missing)
         settled = "" if not hopeless else "failed" if missing else "complete"
         growing = {index: source if source in self.seen else "" for index, source in self.active.items()}
@@ -255,7 +255,8 @@ class Scheduler:
         """Whether no node that lives, or that was seen within the patience, can give or bring a file."""
         if index in self.active or index in self.held or self._usable(index, now) or self._fetcher(index, now):
             return False
-        return all(self._is_alive(node, now) or now - self.seen[node] > self._patience for node in self._wan)
+        ages = [now - self.seen[node] for node in self._wan if node != self.node]
+        return all(age < self._silence or age > self._patience for age in ages)
 
     def reasons(self, index: int) -> str:
         """Why a file cannot be had: what each source said."""

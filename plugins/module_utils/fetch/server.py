@@ -21,9 +21,13 @@ import struct
 import threading
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Protocol
+from typing import TYPE_CHECKING
 
+from .config import place
 from .transfer import Part
+
+if TYPE_CHECKING:
+    from .agent import Agent
 
 _POLL_SECONDS = 5
 # A part that does not grow for so long is no source: the other side takes another one.
@@ -35,31 +39,16 @@ _RANGE = re.compile(r"bytes=([0-9]{1,18})-", re.ASCII)
 _FREEBIND = {socket.AF_INET: (socket.IPPROTO_IP, 15), socket.AF_INET6: (socket.IPPROTO_IPV6, 78)}
 
 
-class Desk(Protocol):
-    """Who knows the answers: the agent."""
-
-    digest: str
-    abandoned: set[str]
-
-    def news(self, since: str, seconds: float) -> dict:
-        """Return what this node has, as soon as it is not what it had at version `since`."""
-
-    def copy(self, place: int) -> tuple[int, str, int, Part | None] | None:
-        """Return (descriptor, name of the copy, bytes in the end, the part if it grows) of a file to be read."""
-
-    def sending(self, change: int) -> None:
-        """Count those who are being served."""
-
-
 class Server(ThreadingHTTPServer):
     """Listens on one address of this node for the nodes of the site."""
 
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, address: tuple[str, int], hosts: set[str], desk: Desk):
+    def __init__(self, node: str, nodes: dict[str, str], agent: Agent):
+        address = place(nodes[node])
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.desk, self._hosts = desk, hosts
+        self.agent, self._hosts = agent, {_plain(place(other)[0]) for other in nodes.values()}
         self._open: Counter[str] = Counter()
         self._lock = threading.Lock()
         super().__init__(address, Handler)
@@ -72,7 +61,7 @@ class Server(ThreadingHTTPServer):
 
     def verify_request(self, request: socket.socket, client_address: tuple) -> bool:
         """Let in the site's nodes, each a bounded number of times."""
-        host = str(ipaddress.ip_address(client_address[0].partition("%")[0]))
+        host = _plain(client_address[0])
         with self._lock:
             room = self._open[host] < _CONNECTIONS_OF_ONE_NODE and sum(self._open.values()) < _CONNECTIONS
             if host not in self._hosts or not room:
@@ -86,10 +75,15 @@ class Server(ThreadingHTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             with self._lock:
-                self._open[str(ipaddress.ip_address(client_address[0].partition("%")[0]))] -= 1
+                self._open[_plain(client_address[0])] -= 1
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A connection that broke is the other side's to report."""
+
+
+def _plain(host: str) -> str:
+    """One spelling for each address."""
+    return str(ipaddress.ip_address(host.partition("%")[0]))
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -105,19 +99,19 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer what the path asks for, if it asks about the same manifest."""
-        found, desk = _PATH.fullmatch(self.path), self.server.desk
-        if not found or found[1] != desk.digest:
+        found, agent = _PATH.fullmatch(self.path), self.server.agent
+        if not found or found[1] != agent.digest:
             self.send_error(404, "another manifest, or no such thing")
         elif found[2]:
-            body = json.dumps(desk.news(found[3], _POLL_SECONDS)).encode()
+            body = json.dumps(agent.news(found[3], _POLL_SECONDS)).encode()
             self._head(200, {"Content-Type": "application/json", "Content-Length": len(body)})
             self.wfile.write(body)
-        elif copy := desk.copy(int(found[4])):
-            desk.sending(1)
+        elif copy := agent.copy(int(found[4])):
+            agent.sending(1)
             try:
                 self._send(*copy)
             finally:
-                desk.sending(-1)
+                agent.sending(-1)
                 os.close(copy[0])
         else:
             self.send_error(404, "not here")
@@ -125,7 +119,7 @@ class Handler(BaseHTTPRequestHandler):
     def _send(self, descriptor: int, name: str, last: int, part: Part | None) -> None:
         asked, known = _RANGE.fullmatch(self.headers.get("Range", "")), self.headers.get("If-Range", "").strip('"')
         # A copy that an earlier process of this agent sent is taken to be right: a wrong one costs one more transfer.
-        offset = int(asked[1]) if asked and known not in self.server.desk.abandoned else 0
+        offset = int(asked[1]) if asked and known not in self.server.agent.abandoned else 0
         if offset and offset >= last:
             self._head(416, {"Content-Range": f"bytes */{last}", "Content-Length": 0})
             return

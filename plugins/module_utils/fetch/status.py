@@ -13,9 +13,9 @@ from collections import Counter, deque
 from dataclasses import asdict
 from pathlib import Path
 
-from .faults import Fault
-from .manifest import Entry, Manifest
-from .store import write_atomically
+from ..proof.faults import Fault
+from ..proof.manifest import Entry, Manifest
+from ..proof.store import write_atomically
 
 STATUS_SECONDS = 0.5
 # The rate is that of the last ten seconds.

@@ -10,26 +10,16 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
 
-from .faults import SourceFault, WrongBytes
-from .manifest import Entry
-from .origin import Stream
+from ..proof.faults import SourceFault, WrongBytes
+from ..proof.manifest import Entry
+from .sources import Drive, Peer, Stream, Web
 
 BLOCK_BYTES = 1 << 18
 # A stream slower than the floor for so long is made anew: a new connection may take a better way.
 _FLOOR_SECONDS = 120
-
-
-class Source(Protocol):
-    """Who gives bytes: an origin or a node."""
-
-    name: str
-
-    def open(self, entry: Entry, offset: int, tag: str | None) -> AbstractContextManager[Stream]:
-        """Ask for a file from an offset on; `tag` is the copy that the bytes before it came from."""
+Got = Callable[[Entry, str, int], None]
 
 
 class Part:
@@ -50,7 +40,7 @@ class Part:
         self.descriptor = os.open(self._path, flags | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         self.size, self.generation, self._digest = 0, os.urandom(8).hex(), hashlib.sha256()
         self.suspects: set[str] = set()
-        self.tags: dict[str, str | None] = {}
+        self.tags: dict[str, str] = {}
 
     def resume(self, step: Callable[[], None]) -> None:
         """Hash what an earlier run left: a hasher cannot be kept, and reading is faster than fetching."""
@@ -119,13 +109,13 @@ class Part:
         os.close(self.descriptor)
 
 
-def receive(part: Part, entry: Entry, source: Source, floor: float, got: Callable[[Entry, str, int], None]) -> None:
+def receive(part: Part, entry: Entry, source: Web | Drive | Peer, floor: float, got: Got) -> None:
     """Get the rest of a file from one source; raise SourceFault, WrongBytes or OSError (the local disk).
 
     `got` is told of each block: file, source, bytes. `floor`: bytes per second that are worth waiting for.
     """
     if part.size < entry.size:
-        with source.open(entry, part.size, part.tags.get(source.name)) as stream:
+        with source.open(entry, part.size, part.tags.get(source.name, "")) as stream:
             if stream.offset != part.size:
                 part.reset()  # the source does not know Range, or has another copy, and starts again
             part.suspects.add(source.name)
@@ -136,7 +126,7 @@ def receive(part: Part, entry: Entry, source: Source, floor: float, got: Callabl
     part.prove(entry)
 
 
-def _drain(part: Part, entry: Entry, stream: Stream, floor: float, got: Callable[[Entry, str, int], None]) -> None:
+def _drain(part: Part, entry: Entry, stream: Stream, floor: float, got: Got) -> None:
     view, start, before = memoryview(bytearray(BLOCK_BYTES)), time.monotonic(), part.size
     while count := stream.readinto(view[: entry.size - part.size]):
         part.write(view[:count])

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.checkpoint import Checkpoint
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.store import write_atomically
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.store import write_atomically
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.bundle.drive import Drive
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.bundle.work import SHOW_SECONDS, Failed, Say, tied
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.progress import progress_line

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.checkpoint import Checkpoint
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.manifest import Entry, Manifest
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.store import hash_file
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch_unit import UNIT, FetchUnit
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.keeper import systemd
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.manifest import Entry, Manifest
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.store import hash_file
 
 from tests.unit.running_hub import RunningHub
 

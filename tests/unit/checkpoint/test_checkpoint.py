@@ -6,7 +6,7 @@ import json
 
 import pytest
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.checkpoint import on_node
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.faults import ConfigError
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.faults import ConfigError
 
 from .conftest import COMMIT, REPO, SIZE, fetched
 

@@ -7,7 +7,7 @@ import pwd
 from pathlib import Path
 
 import pytest
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.manifest import Entry
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.manifest import Entry
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.service_user import as_user, unreadable
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")

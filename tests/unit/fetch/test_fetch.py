@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import agent, config, store
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import agent, config
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof import store
 
 from .conftest import COMMIT, MIB, SHARD
 
@@ -263,7 +264,7 @@ def test_verify_by_stamps_reads_no_file(node, monkeypatch):
     node.run("fetch")
     monkeypatch.setattr(store, "hash_file", lambda *_: pytest.fail("read a file"))
     settings, manifest = config.load(str(node.config))
-    assert agent.verify(store.Store(settings, manifest), full=False) == []
+    assert store.verify(store.Store(settings, manifest), full=False) == []
 
 
 DAMAGE = {

@@ -18,10 +18,10 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Protocol
 
-from .config import Config
 from .faults import Fault
 from .manifest import Entry, Manifest
 
@@ -31,10 +31,20 @@ _STAMPED = ("st_mode", "st_size", "st_mtime_ns", "st_ctime_ns", "st_ino", "st_de
 _REMEDY = "run playbooks/checkpoint.yml: it fetches this file again and keeps the others"
 
 
+class Places(Protocol):
+    """Where things are. Whole files lie in `published`, what is on its way in `parts`, on the same filesystem."""
+
+    published: Path
+    parts: Path
+
+    def file(self, name: str) -> Path:
+        """Where a file of the checkpoint's state is."""
+
+
 class Store:
     """Files, parts and stamps of one revision. Safe to use from several threads."""
 
-    def __init__(self, config: Config, manifest: Manifest):
+    def __init__(self, config: Places, manifest: Manifest):
         self.config, self.manifest = config, manifest
         self._stamps_file = config.file("stamps")
         self._lock = threading.Lock()
@@ -148,6 +158,16 @@ class Store:
         """Return files in the published folder that the manifest does not name. Nobody deletes them."""
         wanted = {self.target(entry) for entry in self.manifest.files}
         return sorted(str(path) for path in set(_files(self.config.published)) - wanted)
+
+
+def verify(store: Store, full: bool) -> list[Fault]:
+    """Compare every published file with the manifest, by stamp or in full, on all cores; return the faults."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        order = sorted(store.manifest.files, key=lambda entry: -entry.size)
+        faults = [fault for fault in pool.map(lambda entry: store.check(entry, always=full), order) if fault]
+    if full and not faults:
+        store.prove()
+    return faults
 
 
 def _files(folder: Path) -> Iterator[Path]:
