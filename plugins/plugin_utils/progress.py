@@ -31,13 +31,14 @@ class Progress:
 
 def progress_line(node: str, status: dict) -> str:
     """Return e.g. `node-01  12.3/48.0 MB  25 %  10.0 MB/s  4 s left`, from an agent's status."""
-    done, total = status.get("bytes_done", 0), status.get("bytes_total", 0)
+    verifying, total = status.get("state") == "verifying", status.get("bytes_total", 0)
     if not total:
         return f"{node}  the agent starts"
+    done = status.get("bytes_verified" if verifying else "bytes_done", 0)
     left = status.get("seconds_left")
     parts = [node, share(done, total), rate(status.get("bytes_per_second", 0))]
     parts.append(f"{duration(left)} left" if left is not None else _pause(status))
-    if status.get("state") == "verifying":
+    if verifying:
         parts.append("reads back what is on the disk")
     if (error := status.get("last_error")) and left is None:
         parts.append(f"last error: {error['message']}")

@@ -23,7 +23,10 @@ TB, GB = 10**12, 10**9
             {"bytes_per_second": 0, "seconds_left": None, "files": {"a": {"state": "checking"}}},
             "node-01  12.3/48.0 MB  25 %  0.0 MB/s  checks what is there",
         ),
-        ({"state": "verifying"}, "node-01  12.3/48.0 MB  25 %  10.0 MB/s  4 s left  reads back what is on the disk"),
+        (
+            {"state": "verifying", "bytes_done": 48_000_000, "bytes_verified": 24_000_000},
+            "node-01  24.0/48.0 MB  50 %  10.0 MB/s  4 s left  reads back what is on the disk",
+        ),
     ],
 )
 def test_says_how_far_a_node_is(changes, line):
