@@ -258,6 +258,9 @@ class Agent:
 
     def _saw(self, name: str, have: Have) -> None:
         with self._changed:
+            new = have.doubted.items() - self._scheduler.peers[name].doubted.items()
+            # What another node found wrong is read from the disk, whatever its stamp says.
+            self._unproved |= {index for index, node in new if node == self._config.node} & self._scheduler.whole
             self._scheduler.saw(name, have, time.monotonic())
             self._events += 1
             self._changed.notify_all()

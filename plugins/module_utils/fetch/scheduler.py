@@ -21,8 +21,6 @@ from .config import Config
 # So often may a source have had a part in wrong bytes of a file before it is not asked for that file again.
 STRIKES = 3
 _LONGEST_PAUSE_SECONDS = 15
-# So long a new agent waits to hear what the others have before it uses the site's link.
-_HELLO_SECONDS = 2
 
 
 @dataclass(frozen=True)
@@ -35,15 +33,16 @@ class Have:
     settled: str = ""  # complete or failed: it wants nothing more
     sending: int = 0
     bytes: int = 0
+    doubted: dict[int, str] = field(default_factory=dict)  # which node gave wrong bytes of a file
 
     @classmethod
     def read(cls, data: dict, files: int) -> Have:
         """Read what came from another node; raise ValueError where it names a file that the manifest has not."""
         whole, given_up = frozenset(map(int, data["whole"])), frozenset(map(int, data["given_up"]))
-        growing = {int(number): str(source) for number, source in data["growing"].items()}
+        growing, doubted = ({int(n): str(node) for n, node in data[key].items()} for key in ("growing", "doubted"))
         if not all(0 <= number < files for number in {*whole, *growing, *given_up}):
             raise ValueError(data)
-        return cls(whole, growing, given_up, str(data["settled"]), int(data["sending"]), int(data["bytes"]))
+        return cls(whole, growing, given_up, str(data["settled"]), int(data["sending"]), int(data["bytes"]), doubted)
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,8 @@ class Scheduler:
 
     def pick_origin(self, now: float) -> Job | None:
         """The next file that this node brings over the site's link."""
-        if now < self._start + _HELLO_SECONDS and len(self._heard) < len(self.peers):
+        # A new agent hears what the others have before it uses the site's link.
+        if now < self._start + self._config.silence_seconds / 3 and len(self._heard) < len(self.peers):
             return None
         for index in self._wanted(self._by_size if self._origins else ()):
             if not self._usable(index, now) and self._fetcher(index, now) == self.node:
@@ -223,7 +223,8 @@ class Scheduler:
         hopeless = not self.active and all(self.is_hopeless(index, now) for index in missing)
         settled = "" if not hopeless else "failed" if missing else "complete"
         growing = {index: source if source in self.seen else "" for index, source in self.active.items()}
-        return Have(frozenset(self.whole), growing, given_up, settled, sending, size)
+        doubted = {job.index: job.source for job in self._banned if job.source in self.peers}
+        return Have(frozenset(self.whole), growing, given_up, settled, sending, size, doubted)
 
     def is_hopeless(self, index: int, now: float) -> bool:
         """Whether no node that lives, or that was seen within the patience, can give or bring a file."""

@@ -27,14 +27,11 @@ from ..proof.manifest import Entry, Manifest
 from .config import Config, place
 from .scheduler import Have
 
-_BUSY = {408, 425, 429, 500, 502, 503, 504}
-_LONGEST_WAIT_SECONDS = 300
+_BUSY, _LONGEST_WAIT_SECONDS = {408, 425, 429, 500, 502, 503, 504}, 300
 # A thread that waits for a socket wakes for so many bytes, or for the last ones.
 _WAKE_BYTES = 1 << 17
-_ANSWER_BYTES = 1 << 20
-_POLL_TIMEOUT_SECONDS = 15
 # News of other nodes is taken in bundles.
-_REST_SECONDS = 0.1
+_ANSWER_BYTES, _POLL_TIMEOUT_SECONDS, _REST_SECONDS = 1 << 20, 15, 0.1
 
 
 class Stream:

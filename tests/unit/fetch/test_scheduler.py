@@ -63,8 +63,9 @@ class TestOneNode:
         assert sorted(job.index for job in jobs if job) == owned(one, "a")
 
     def test_hears_the_others_before_it_uses_the_link(self):
-        assert lone().pick_origin(0) is None
-        assert lone().pick_origin(2.1)
+        assert lone().pick_origin(9) is None
+        assert heard(lone()).pick_origin(0)
+        assert lone().pick_origin(11)
 
     def test_takes_a_file_from_a_holder_rather_than_over_the_link(self):
         one = heard(lone(), b=Have(whole=frozenset(owned(None, "a"))))
