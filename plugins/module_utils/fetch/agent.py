@@ -159,7 +159,7 @@ class Agent:
         for reason, (entry, *more) in reasons.items():
             files = f"{entry.path} and {len(more)} more" if more else entry.path
             self._status.fail(Fault(files, f"{entry.size} bytes with SHA-256 {entry.sha256}", reason, _REMEDY))
-        if have.settled == "complete" and self._config.read_back:
+        if have.settled == "complete" and self._config.read_back and not self._store.is_proved():
             self._store.prove()
         self._status.write(state=have.settled or ("running" if missing else "verifying"), site=site)
 

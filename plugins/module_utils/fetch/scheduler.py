@@ -195,9 +195,9 @@ class Scheduler:
         for peer in self._growers[index]:
             if not self.peers[peer].growing[index] and self._gives(peer, index, now):
                 return peer
-        able = [node for node in self._config.wan_nodes if self._is_able(node, index, now)]
-        if self._fetchers[index] in able:
+        if self._is_able(self._fetchers[index], index, now):
             return self._fetchers[index]
+        able = [node for node in self._config.wan_nodes if self._is_able(node, index, now)]
         return able[index % len(able)] if able else None
 
     def _is_able(self, node: str, index: int, now: float) -> bool:
