@@ -36,6 +36,7 @@ class ActionModule(ActionBase):
                 "model": {"type": "str", "required": True},
                 "manifest": {"type": "dict", "required": True},
                 "origins": {"type": "list", "elements": "dict", "required": True},
+                "access": {"type": "dict", "default": {}},
                 "images": texts,
                 "insecure_registries": texts,
                 "architectures": texts,

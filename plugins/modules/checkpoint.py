@@ -286,7 +286,9 @@ def run(module, checkpoint):
     if not choices["start"] or choices["wait"] and result["state"] == "running":
         result.update(wait(checkpoint, unit, choices["poll_seconds"]))
     if result["state"] == "failed":
-        module.fail_json(msg=unit.failure(), **{**result, "changed": changed})
+        # The message says it all; a line a file, of a hundred files on each node, would bury it.
+        about = {name: value for name, value in result["status"].items() if name not in ("files", "faults")}
+        module.fail_json(msg=unit.failure(), **{**result, "changed": changed, "status": about, "missing_files": []})
     return {**result, "changed": changed}
 
 

@@ -83,14 +83,17 @@ class Access:
         """What a hub wants to see."""
         return Path(self.token_file).read_text(encoding="utf-8").strip() if self.token_file else None
 
+    def proxy_url(self) -> str | None:
+        """The proxy, with its password if it has one."""
+        return Path(self.proxy_file).read_text(encoding="utf-8").strip() if self.proxy_file else self.proxy
+
     def _client_options(self) -> dict:
         """What the HTTP client takes; ValueError and SSLError for what it cannot."""
         options: dict = {}
         if self.ca_file:
             options["verify"] = ssl.create_default_context()
             options["verify"].load_verify_locations(cafile=self.ca_file)
-        proxy = Path(self.proxy_file).read_text(encoding="utf-8").strip() if self.proxy_file else self.proxy
-        if proxy:
+        if proxy := self.proxy_url():
             parts = urlsplit(proxy)
             if parts.scheme != "http" or not parts.hostname or parts.port is None:
                 raise ValueError("no proxy")

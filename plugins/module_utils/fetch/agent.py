@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import shutil
 import signal
@@ -20,23 +19,24 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ..proof.faults import AlreadyRunning, Fault, SourceFault, Stopped, WrongBytes
+from ..proof.faults import Fault, SourceFault, Stopped, WrongBytes
 from ..proof.manifest import Entry, Manifest
-from ..proof.store import Store
+from ..proof.part import Part
+from ..proof.store import Store, alone
 from .config import Config
 from .scheduler import Have, Job, Scheduler
 from .server import Server
 from .sources import Peer, origins
 from .status import STATUS_SECONDS, Status
-from .transfer import Part, receive
+from .transfer import receive
 
 COMPLETE, BAD_FILES, UNUSABLE, LOCKED, FAILED, NO_SPACE, DISK, STOPPED = range(8)
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _STREAMS = 32
 _CPUS = os.cpu_count() or 1
 _REMEDY = "see to the origin, or name another in checkpoint_origins, and run again"
-# What is to be decided is taken in bundles.
-_REST_SECONDS = 0.02
+# What is to be decided is taken in bundles. An agent goes when all have heard that it is done; they may just be told.
+_REST_SECONDS, _FAREWELL_SECONDS = 0.02, 0.3
 
 
 class Agent:
@@ -50,21 +50,12 @@ class Agent:
         self._peers = {name: Peer(name, config, manifest) for name in config.nodes if name != config.node}
         self._sources = {**ways_in, **self._peers}
         self._changed = threading.Condition()  # guards all below
-        self._scheduler = Scheduler(
-            config.node,
-            list(config.nodes),
-            config.wan_nodes,
-            [entry.size for entry in manifest.files],
-            list(ways_in),
-            time.monotonic(),
-            config.silence_seconds,
-            config.patience_seconds,
-        )
+        sizes = [entry.size for entry in manifest.files]
+        self._scheduler = Scheduler(config, sizes, list(ways_in), time.monotonic())
         self._parts: dict[int, Part] = {}
-        self._reading: set[int] = set()
         self._unproved = set(range(len(self._files))) if config.read_back and not self._store.is_proved() else set()
+        self._reading, self._told, self._said = set(), set(), Have()
         self._nonce, self._version, self._events, self._sending = os.urandom(4).hex(), 0, 0, 0
-        self._said = Have()
 
     def run(self) -> int:
         """Make all files whole and hand them on, until no node wants anything any more."""
@@ -77,10 +68,9 @@ class Agent:
                 self._status.file(entry, "done", entry.size)
             elif os.path.lexists(self._store.target(entry)):
                 self._scheduler.held.add(index)
-        with self._listening():
-            for peer in self._peers.values():
-                threading.Thread(target=peer.watch, args=(self._saw, self._stop), daemon=True).start()
-            self._direct_until_settled()
+        if self._peers:
+            self._listen()
+        self._direct_until_settled()
         self._stop.set()
         if self._end == COMPLETE and self._said.settled != "complete":
             self._end = FAILED
@@ -90,26 +80,26 @@ class Agent:
         self._status.write(state=state, exit_code=self._end)
         return self._end
 
-    @contextlib.contextmanager
-    def _listening(self) -> Iterator[None]:
-        """Let the other nodes in, if there are any."""
-        with contextlib.ExitStack() as stack:
-            try:
-                if self._peers:
-                    server = stack.enter_context(Server(self._config.node, self._config.nodes, self))
-                    threading.Thread(target=server.serve_forever, daemon=True).start()
-            except OSError as error:
-                address = self._config.nodes[self._config.node]
-                remedy = "see what listens there (ss -ltnp), or choose another checkpoint_port"
-                self._status.fail(Fault("listening", f"{address} for this agent", str(error.strerror), remedy))
-                self.end(UNUSABLE)
-            yield
+    def _listen(self) -> None:
+        try:
+            server = Server(self._config.node, self._config.nodes, self)
+        except OSError as error:
+            address = self._config.nodes[self._config.node]
+            remedy = "see what listens there (ss -ltnp), or choose another checkpoint_port"
+            self._status.fail(Fault("listening", f"{address} for this agent", str(error.strerror), remedy))
+            return self.end(UNUSABLE)
+        self._begin(server.serve_forever)
+        for peer in self._peers.values():
+            self._begin(peer.watch, self._saw, self._stop)
+        return None
+
+    def _begin(self, work: Callable, *about: object) -> None:
+        # Daemons: a thread that waits for a silent source must not keep a stopped agent alive.
+        threading.Thread(target=work, args=about, daemon=True).start()
 
     def end(self, code: int = STOPPED) -> None:
         """End soon, keeping all parts. Takes no lock: signals call it in the middle of anything."""
         self._end = max(self._end, code)
-
-    # What to do next
 
     def _direct_until_settled(self) -> None:
         written = settled = 0.0
@@ -117,41 +107,37 @@ class Agent:
             now = time.monotonic()
             with self._changed:
                 seen = self._events
-                for work, what in self._direct(now):
-                    # Daemons: a thread that waits for a silent source must not keep a stopped agent alive.
-                    threading.Thread(target=work, args=(what,), daemon=True).start()
+                self._direct(now)
                 have = self._have(now)
                 wanted = any(self._scheduler.unsettled(now, self._config.linger_seconds))
             if now - written > STATUS_SECONDS or (have.settled and not settled):
                 self._report(have, now)
                 written = now
             settled = (settled or now) if have.settled else 0.0
-            farewell = self._config.silence_seconds / 10 if self._peers else 0
-            if settled and not wanted and now - settled >= farewell:
+            patience = _FAREWELL_SECONDS if len(self._told) >= len(self._peers) else self._config.silence_seconds
+            if settled and not wanted and (not self._peers or now - settled > patience):
                 return
             time.sleep(_REST_SECONDS)
             with self._changed:
                 self._changed.wait_for(lambda seen=seen: self._events != seen, STATUS_SECONDS)
 
-    def _direct(self, now: float) -> Iterator[tuple[Callable, object]]:
-        """Yield the work that can begin: files to look at, to bring over the link and to get from nodes."""
+    def _direct(self, now: float) -> None:
+        """Begin what can begin: look at files that are there, bring some over the link, get some from nodes."""
         scheduler, missing = self._scheduler, len(self._scheduler.whole) < len(self._files)
         due = scheduler.held if missing else self._unproved
         for index in sorted(due - self._reading)[: max(0, _CPUS - len(self._reading))]:
             self._reading.add(index)
-            yield self._read, index
+            self._begin(self._read, index)
         free = self._config.streams - sum(source not in scheduler.seen for source in scheduler.active.values())
-        while free > 0 and (job := scheduler.pick_origin(now)):
-            free -= 1
-            self._tell()
-            yield self._work, job
-        while len(scheduler.active) < _STREAMS and (job := scheduler.pick_peer(now)):
-            self._tell()
-            yield self._work, job
+        picks = [scheduler.pick_origin] * free + [scheduler.pick_peer] * max(0, _STREAMS - len(scheduler.active))
+        for pick in picks:
+            if job := pick(now):
+                self._begin(self._work, job)
+                self._tell()
 
     def _have(self, now: float) -> Have:
         have = self._scheduler.have(now, self._sending, self._status.bytes_done)
-        if have.settled == "complete" and self._unproved or self._reading:
+        if self._reading or (have.settled == "complete" and self._unproved):
             have = replace(have, settled="")
         if (have.settled, have.given_up) != (self._said.settled, self._said.given_up):
             self._tell()
@@ -173,14 +159,13 @@ class Agent:
         for reason, (entry, *more) in reasons.items():
             files = f"{entry.path} and {len(more)} more" if more else entry.path
             self._status.fail(Fault(files, f"{entry.size} bytes with SHA-256 {entry.sha256}", reason, _REMEDY))
-        if have.settled == "complete" and self._config.read_back:
+        if have.settled == "complete" and self._config.read_back and not self._store.is_proved():
             self._store.prove()
         self._status.write(state=have.settled or ("running" if missing else "verifying"), site=site)
 
     def _site(self, have: Have, now: float) -> dict:
         """The site as this node sees it. `leads`: the first that is not settled speaks for all."""
-        said = {name: self._scheduler.peers.get(name, Have()) for name in self._config.nodes}
-        said[self._config.node] = have
+        said = {name: self._scheduler.peers.get(name, have) for name in self._config.nodes}
         busy = [name for name in said if not said[name].settled]
         unseen = [name for name in busy if not self._scheduler.is_alive(name, now)]
         return {
@@ -192,8 +177,6 @@ class Agent:
             "bytes_total": len(said) * self._store.manifest.bytes,
             "leads": [name for name in busy if name not in unseen][:1] == [self._config.node],
         }
-
-    # What threads do
 
     def _read(self, index: int) -> None:
         """Look at a file that is there: adopt it, prove it, or put it aside to be fetched again."""
@@ -230,8 +213,9 @@ class Agent:
             if whole := about == (True,):
                 self._status.file(entry, "done", entry.size)
             else:
-                self._status.note(f"{entry.path}: {about[1]}")
                 self._status.file(entry, "waiting", part.size)
+                if self._scheduler.is_guilty(job):
+                    self._status.note(f"{entry.path}: {about[1]}")
             with self._changed:
                 ends(job, time.monotonic(), *about)
                 if whole:
@@ -260,6 +244,8 @@ class Agent:
         except Stopped:
             pass
         except OSError as error:
+            if self._end != COMPLETE:
+                return  # said already, of another file
             full = error.errno in _OUT_OF_SPACE
             found = f"{error.strerror} at {error.filename or self._config.parts}"
             remedy = "free space there and run again: what is fetched is kept" if full else "mend the filesystem"
@@ -270,21 +256,24 @@ class Agent:
             self._status.fail(Fault(entry.path, "no fault in the agent", repr(error), "report it with the journal"))
             self.end(FAILED)
 
-    # What the other nodes are told
-
     def _saw(self, name: str, have: Have) -> None:
         with self._changed:
+            new = have.doubted.items() - self._scheduler.peers[name].doubted.items()
+            # What another node found wrong is read from the disk, whatever its stamp says.
+            self._unproved |= {index for index, node in new if node == self._config.node} & self._scheduler.whole
             self._scheduler.saw(name, have, time.monotonic())
             self._events += 1
             self._changed.notify_all()
 
-    def news(self, since: str, seconds: float) -> dict:
-        """What this node has, as soon as it is not what it had at version `since`."""
+    def news(self, since: str, seconds: float, host: str) -> dict:
+        """What this node has, as soon as it is not what it had at version `since`, for somebody at `host`."""
         with self._changed:
             patience = min(seconds, self._config.silence_seconds / 3)
             self._changed.wait_for(lambda: since != f"{self._nonce}.{self._version:x}", patience)
             have = self._have(time.monotonic())
             version = f"{self._nonce}.{self._version:x}"
+            if have.settled:
+                self._told.add(host)
         return {**have.__dict__, "whole": list(have.whole), "given_up": list(have.given_up), "version": version}
 
     def copy(self, place: int) -> tuple[int, int, str, Part | None] | None:
@@ -312,22 +301,8 @@ class Agent:
 
 def fetch(config: Config, manifest: Manifest) -> int:
     """Run the agent, alone on this node for this model; return its exit code."""
-    with _alone(config):
+    with alone(config.lock, config.published):
         agent = Agent(config, manifest)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: agent.end())
         return agent.run()
-
-
-@contextlib.contextmanager
-def _alone(config: Config) -> Iterator[None]:
-    with open(config.lock, "a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise AlreadyRunning(f"{config.lock} is held by another run: {file.read()}") from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()} fetches {config.published} since {time.strftime('%F %T %z')}")
-        file.flush()
-        yield

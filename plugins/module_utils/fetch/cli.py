@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The fetch agent: puts one checkpoint revision on a node, proves it byte for byte, and hands it on to other nodes.
 
-`proof` knows the manifest and the files on the node. Here: `sources` of bytes, how one file becomes whole (`transfer`),
-what is next and from whom (`scheduler`), what others ask (`server`), what Ansible reads (`status`); `agent` runs it all.
+`proof` knows the manifest and the files on the node. Here: `sources` of bytes, how a file becomes whole (`transfer`),
+what is next and from whom (`scheduler`), what others ask (`server`), what Ansible reads (`status`), and the `agent`.
 
     fetch  --config FILE            make the checkpoint whole (what kimi-k3-fetch.service runs)
     verify --config FILE --quick    compare with the manifest by stamps: one stat per file

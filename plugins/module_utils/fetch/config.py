@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from ..proof.faults import ConfigError
-from ..proof.manifest import Manifest
+from ..proof.manifest import Manifest, read_json
 
 
 @dataclass(frozen=True)
@@ -71,15 +70,5 @@ def place(address: str) -> tuple[str, int]:
 
 def load(path: str) -> tuple[Config, Manifest]:
     """Read a configuration file and the manifest beside it; raise ConfigError."""
-    config = Config.from_dict(_read(Path(path)))
-    return config, Manifest.from_dict(_read(config.file("manifest")))
-
-
-def _read(path: Path) -> dict:
-    try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: {error}") from error
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path}: must hold a mapping")
-    return data
+    config = Config.from_dict(read_json(Path(path)))
+    return config, Manifest.from_dict(read_json(config.file("manifest")))

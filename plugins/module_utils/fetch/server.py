@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the other nodes ask this one: what it has, and files of the manifest, by their place in it.
 
-    GET /<manifest digest>/have?since=VERSION    waits until there is news, a few seconds at most
-    GET /<manifest digest>/<place>               Range: bytes=N- as usual; If-Range: the copy that was read before
+    GET /<manifest digest>/have?since=VERSION    waits for news, a few seconds at most
+    GET /<manifest digest>/<place>               Range: bytes=N-; If-Range: the copy that was read before
 
-No path comes from outside. Only the site's own nodes are let in, each with a bounded number of connections, and nothing
-is read of them but a request's head, which the standard library bounds. Integrity does not depend on any of this.
+No path comes from outside. Only the site's nodes are let in, each with a bounded number of connections. Nothing is read
+of them but a request's head, which the standard library bounds. Integrity does not depend on any of this.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ import json
 import os
 import re
 import socket
+import socketserver
 import struct
 import threading
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
+from ..proof.part import Part
 from .config import place
-from .transfer import Part
 
 if TYPE_CHECKING:
     from .agent import Agent
 
-_POLL_SECONDS = 5
+_POLL_SECONDS, _SENDFILE_BYTES = 5, 8 << 20
 # A part that does not grow for so long is no source: the other side takes another one.
 _IDLE_SECONDS = 60
 _CONNECTIONS, _CONNECTIONS_OF_ONE_NODE = 2048, 64
-_SENDFILE_BYTES = 8 << 20
 _PATH = re.compile(r"/([0-9a-f]{64})/(?:(have)\?since=([0-9a-f.]*)|([0-9]{1,9}))", re.ASCII)
 _RANGE = re.compile(r"bytes=([0-9]{1,18})-", re.ASCII)
 _FREEBIND = {socket.AF_INET: (socket.IPPROTO_IP, 15), socket.AF_INET6: (socket.IPPROTO_IPV6, 78)}
@@ -42,8 +42,7 @@ _FREEBIND = {socket.AF_INET: (socket.IPPROTO_IP, 15), socket.AF_INET6: (socket.I
 class Server(ThreadingHTTPServer):
     """Listens on one address of this node for the nodes of the site."""
 
-    daemon_threads = True
-    request_queue_size = 128
+    daemon_threads, request_queue_size = True, 128
 
     def __init__(self, node: str, nodes: dict[str, str], agent: Agent):
         address = place(nodes[node])
@@ -54,10 +53,9 @@ class Server(ThreadingHTTPServer):
         super().__init__(address, Handler)
 
     def server_bind(self) -> None:
-        """Bind also before the interface is up, as after a reboot."""
+        """Bind also before the interface is up, as after a reboot; the parent's way would ask the name service."""
         self.socket.setsockopt(*_FREEBIND[self.address_family], 1)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
+        socketserver.TCPServer.server_bind(self)
 
     def verify_request(self, request: socket.socket, client_address: tuple) -> bool:
         """Let in the site's nodes, each a bounded number of times."""
@@ -89,9 +87,7 @@ def _plain(host: str) -> str:
 class Handler(BaseHTTPRequestHandler):
     """One connection of another node."""
 
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    timeout = 60
+    protocol_version, disable_nagle_algorithm, timeout = "HTTP/1.1", True, 60
     server: Server
 
     def log_message(self, *_: object) -> None:
@@ -103,7 +99,7 @@ class Handler(BaseHTTPRequestHandler):
         if not found or found[1] != agent.digest:
             self.send_error(404, "another manifest, or no such thing")
         elif found[2]:
-            body = json.dumps(agent.news(found[3], _POLL_SECONDS)).encode()
+            body = json.dumps(agent.news(found[3], _POLL_SECONDS, self.client_address[0])).encode()
             self._head(200, {"Content-Type": "application/json", "Content-Length": len(body)})
             self.wfile.write(body)
         elif copy := agent.copy(int(found[4])):
@@ -121,7 +117,7 @@ class Handler(BaseHTTPRequestHandler):
         # A copy that an earlier process of this agent sent is taken to be right: a wrong one costs one more transfer.
         offset = int(asked[1]) if asked and known not in self.server.agent.abandoned else 0
         if offset and offset >= last:
-            self._head(416, {"Content-Range": f"bytes */{last}", "Content-Length": 0})
+            self.send_error(416)
             return
         place = {"Content-Range": f"bytes {offset}-{last - 1}/{last}"} if offset else {}
         self._head(206 if offset else 200, {"Content-Length": last - offset, "ETag": f'"{name}"', **place})
@@ -133,9 +129,8 @@ class Handler(BaseHTTPRequestHandler):
             sent = os.sendfile(self.connection.fileno(), descriptor, offset, min(until - offset, _SENDFILE_BYTES))
             offset += sent
             if not sent:
-                self.close_connection = True
-                return
-        self.connection.settimeout(self.timeout)
+                break
+        self.close_connection = True
 
     def _head(self, status: int, headers: dict) -> None:
         self.send_response(status)

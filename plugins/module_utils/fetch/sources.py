@@ -27,14 +27,11 @@ from ..proof.manifest import Entry, Manifest
 from .config import Config, place
 from .scheduler import Have
 
-_BUSY = {408, 425, 429, 500, 502, 503, 504}
-_LONGEST_WAIT_SECONDS = 300
+_BUSY, _LONGEST_WAIT_SECONDS = {408, 425, 429, 500, 502, 503, 504}, 300
 # A thread that waits for a socket wakes for so many bytes, or for the last ones.
 _WAKE_BYTES = 1 << 17
-_ANSWER_BYTES = 1 << 20
-_POLL_TIMEOUT_SECONDS = 15
 # News of other nodes is taken in bundles.
-_REST_SECONDS = 0.1
+_ANSWER_BYTES, _POLL_TIMEOUT_SECONDS, _REST_SECONDS = 1 << 20, 15, 0.1
 
 
 class Stream:
@@ -79,8 +76,8 @@ class Web:
 
     def __init__(self, name: str, url: Callable[[Entry], str], config: Config, token: str | None):
         self.name, self._url, self._config, self._token = name, url, config, token
-        context, proxy = ssl.create_default_context(), config.proxy
-        if config.ca_file:
+        proxy, context = config.proxy, ssl.create_default_context() if config.ca_file else None
+        if context:
             context.load_verify_locations(config.ca_file)
         # http and https only: a redirect must not lead to file: or ftp: . The environment's proxies are not used.
         plain = (web.HTTPHandler, web.HTTPRedirectHandler, web.HTTPDefaultErrorHandler, web.HTTPErrorProcessor)
@@ -155,7 +152,7 @@ class Peer:
                 have, version, rest = Have.read(data, len(self._places)), str(data["version"]), _REST_SECONDS
             except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError):
                 connection.close()
-                version, rest = "", random.uniform(0.5, 1.5)
+                version, rest = "", random.uniform(0.2, 0.4)
             else:
                 saw(self.name, have)
 

@@ -10,6 +10,7 @@ flipped with the mtime put back still moves the ctime, so the stamp no longer ma
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -22,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Optional, Protocol
 
-from .faults import Fault
+from .faults import AlreadyRunning, Fault
 from .manifest import Entry, Manifest
 
 BLOCK_BYTES = 1 << 20
@@ -158,6 +159,21 @@ class Store:
         """Return files in the published folder that the manifest does not name. Nobody deletes them."""
         wanted = {self.target(entry) for entry in self.manifest.files}
         return sorted(str(path) for path in set(_files(self.config.published)) - wanted)
+
+
+@contextlib.contextmanager
+def alone(lock: Path, work: object) -> Iterator[None]:
+    """Be the only one at work on a model on this node; raise AlreadyRunning, with what the other said of its work."""
+    with open(lock, "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise AlreadyRunning(f"{lock} is held by another run: {file.read()}") from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} fetches {work} since {time.strftime('%F %T %z')}")
+        file.flush()
+        yield
 
 
 def verify(store: Store, full: bool) -> list[Fault]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import pytest
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.scheduler import Have, Job, Scheduler, assign
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.scheduler import Have, Job, Scheduler
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.owners import assign
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,8 +15,12 @@ ORIGIN = "https://hub.example"
 SIZES = [10, 9, 8, 7, 6, 5]
 
 
-def lone(node="a", nodes=("a", "b", "c"), wan=("a", "b", "c"), **options):
-    return Scheduler(node, list(nodes), list(wan), SIZES, [ORIGIN], 0, rng=random.Random(1), **options)
+def site(node, nodes, wan, silence=30, patience=900):
+    return SimpleNamespace(node=node, nodes=nodes, wan_nodes=wan, silence_seconds=silence, patience_seconds=patience)
+
+
+def lone(node="a", nodes=("a", "b", "c"), wan=("a", "b", "c"), origins=(ORIGIN,), **options):
+    return Scheduler(site(node, nodes, wan, **options), SIZES, origins, 0, random.Random(1))
 
 
 def heard(one, now=0.0, **haves):
@@ -57,8 +63,9 @@ class TestOneNode:
         assert sorted(job.index for job in jobs if job) == owned(one, "a")
 
     def test_hears_the_others_before_it_uses_the_link(self):
-        assert lone().pick_origin(0) is None
-        assert lone().pick_origin(2.1)
+        assert lone().pick_origin(9) is None
+        assert heard(lone()).pick_origin(0)
+        assert lone().pick_origin(11)
 
     def test_takes_a_file_from_a_holder_rather_than_over_the_link(self):
         one = heard(lone(), b=Have(whole=frozenset(owned(None, "a"))))
@@ -122,7 +129,7 @@ class TestOneNode:
         assert one.pick_origin(3).index != job.index
 
     def test_an_origin_without_a_byte_for_longer_than_the_patience_is_given_up(self):
-        one = Scheduler("a", ["a"], ["a"], SIZES, [ORIGIN], 0, patience=10)
+        one = lone(nodes=("a",), wan=("a",), patience=10)
         job = one.pick_origin(3)
         one.ended(job, 3, False, "refused")
         one.ended(one.pick_origin(12), 12, False, "refused")
@@ -132,10 +139,20 @@ class TestOneNode:
         assert "refused" in one.reasons(0)
 
     def test_the_next_origin_is_asked_while_the_first_pauses(self):
-        one = Scheduler("a", ["a"], ["a"], SIZES, [ORIGIN, "drive:/mnt"], 0)
+        one = lone(nodes=("a",), wan=("a",), origins=(ORIGIN, "drive:/mnt"))
         job = one.pick_origin(3)
         one.ended(job, 3, False, "refused")
         assert one.pick_origin(3).source == "drive:/mnt"
+
+    def test_a_node_that_waits_for_the_file_itself_is_not_to_blame(self):
+        others = owned(None, "b")
+        one = heard(lone(), b=Have(growing={others[0]: ""}))
+        for now in range(3, 90, 2):
+            heard(one, now, b=Have(growing={others[0]: ""}))
+            if job := one.pick_peer(now):
+                one.ended(job, now, False, "no byte for too long")
+        assert one._fetcher(others[0], 90) == "b"
+        assert one.reasons(others[0]) != "no byte for too long"
 
     def test_a_late_node_spreads_its_requests_over_the_holders(self):
         everything = Have(whole=frozenset(range(len(SIZES))))
@@ -159,11 +176,11 @@ class TestOneNode:
 class World:
     """A site in steps of a second, with everything that can go wrong."""
 
-    def __init__(self, chance, count, files, wan):
+    def __init__(self, chance, count, files, wan=None, silence=5):
         self.chance, self.now, self.sizes = chance, 0.0, [chance.randrange(1, 9) for _ in range(files)]
         self.names = [f"n{n}" for n in range(count)]
         self.wan = wan or self.names
-        self.origin_up = True
+        self.origin_up, self.silence = True, silence
         self.liars: set[tuple[str, int]] = set()
         self.brought: list[int] = []
         self.nodes: dict[str, Scheduler] = {}
@@ -172,7 +189,9 @@ class World:
             self.start(name)
 
     def start(self, name, whole=()):
-        one = Scheduler(name, self.names, self.wan, self.sizes, [ORIGIN], self.now, 5, 10**6, self.chance)
+        one = Scheduler(
+            site(name, self.names, self.wan, self.silence, 10**6), self.sizes, [ORIGIN], self.now, self.chance
+        )
         one.whole |= set(whole)
         self.nodes[name], self.jobs[name] = one, []
 
@@ -250,7 +269,7 @@ def test_every_file_reaches_every_living_node_whatever_fails(seed, count, files,
 @given(st.integers(0, 10**9), st.integers(2, 6))
 def test_without_any_origin_the_holders_that_live_suffice(seed, count):
     chance = random.Random(seed)
-    world = World(chance, count, 8, None)
+    world = World(chance, count, 8)
     world.origin_up = False
     for index in range(8):
         world.nodes[chance.choice(world.names)].whole.add(index)
@@ -263,7 +282,7 @@ def test_without_any_origin_the_holders_that_live_suffice(seed, count):
 @given(st.integers(0, 10**9), st.integers(2, 8))
 def test_undisturbed_each_file_crosses_the_link_once(seed, count):
     chance = random.Random(seed)
-    world = World(chance, count, 20, None)
+    world = World(chance, count, 20, silence=30)
     for _ in range(300):
         world.step()
         if world.is_done():

@@ -138,6 +138,19 @@ def test_a_node_that_gives_wrong_bytes_is_not_asked_for_them_again(site, origin)
     assert three.nodes["node-2"].is_whole() and three.nodes["node-3"].is_whole()
 
 
+def test_a_node_whose_bytes_others_found_wrong_looks_at_its_disk_and_is_mended(site, origin):
+    two = site(2)
+    two.start("node-1")
+    two.wait(lambda: two.nodes["node-1"].status().get("state") == "complete")
+    two.kill("node-1")
+    two.nodes["node-1"].flip(SHARD)
+    two.nodes["node-1"].forge_stamp(SHARD)
+    two.start()
+    assert two.all_end() == {"node-1": 0, "node-2": 0}
+    assert two.nodes["node-1"].is_whole()
+    assert SHARD in two.nodes["node-1"].status()["last_error"]["message"]
+
+
 def test_a_lone_holder_of_wrong_bytes_does_not_count(site, origin):
     two = site(2)
     two.start("node-1")
