@@ -162,11 +162,9 @@ def test_a_killed_fetch_goes_on_where_it_was(rehearsed):
         )
     rehearsed.hub_faults()
     assert run.code == 0, run.said
-    node = rehearsed.address("node-01")
-    rows = [row for row in rehearsed.hub_log()[seen:] if row.get("client", "").startswith(node)]
-    sent = sum(row["sent"] for row in rows if "safetensors" in row["path"])
+    sent = sum(row["sent"] for row in rehearsed.hub_log()[seen:] if "safetensors" in row["path"])
     whole = int(rehearsed.ssh("node-01", "cat /srv/models/again/kimi-k3-tiny/*/*.safetensors | wc -c"))
-    assert whole <= sent <= whole + 8_000_000
+    assert whole <= sent <= whole + 8_000_000  # from both nodes together: each hands on what it brought
     for host in ("node-01", "node-02"):
         rehearsed.ssh(host, "rm -rf /srv/models/again")
 
