@@ -10,7 +10,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export ANSIBLE_HOME := $(CURDIR)/.cache/ansible
 
 .DEFAULT_GOAL := help
-.PHONY: help rehearse airgap test plan clean
+.PHONY: help rehearse airgap drills test plan clean
 
 help: ## Show this list
 	@echo 'Usage: make TARGET'
@@ -24,7 +24,11 @@ airgap: ## Simulate a site without a route out, from an empty drive to the model
 	@tools/setup simulation
 	@$(PYTHON) -m pytest -v tests/rehearsal/test_airgap.py
 
-test: ## Run every check and test but airgap, as CI does
+drills: ## Fail agents, nodes, disks and the hub while a simulated site fetches its checkpoint
+	@tools/setup simulation
+	@$(PYTHON) -m tests.drills $(DRILLS)
+
+test: ## Run every check and test but airgap and most drills, as CI does
 	@tools/setup simulation
 	@$(PYTHON) -m tools.checks
 

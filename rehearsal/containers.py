@@ -119,9 +119,10 @@ def run_arguments(engine: str, site: Site, host: Host, image: str, mounts: dict[
     """Arguments of `podman run` or `docker run` that start one host.
 
     `mounts` maps directories of this machine to places in the host, each with `:ro` where it is read-only.
-    The anonymous volumes are real filesystems: /srv/models is a mount point, as on a node.
+    The anonymous volumes are real filesystems: /srv/models is a mount point, as on a node, unless it is a disk.
     """
-    volumes = ["/var/lib/containers", "/srv/models"] if host.role == "host" else ["/var/lib/docker-registry"]
+    wanted = ["/var/lib/containers", "/srv/models"] if host.role == "host" else ["/var/lib/docker-registry"]
+    volumes = [path for path in wanted if path not in mounts.values()]
     return [
         *("run", "--detach", "--name", site.container(host.name), "--hostname", host.name),
         *("--label", site.label, "--network", site.network, "--ip", host.address, "--network-alias", host.name),

@@ -12,16 +12,19 @@ It serves the models below a root folder, read-only, and holds no file in memory
 Large files (10 MiB and more, and all *.safetensors) are LFS files: the tree answer gives their
 SHA-256. The others have only a git blob hash, as on the real hub.
 
-Every request leaves one JSON line in the log: time, client, method, path, range, status, and the
-bytes that were really handed to the network, also when the connection broke.
+Every request leaves one JSON line in the log: time of its end, seconds it took, client, method, path,
+range, status, the seconds to wait that it named, and the bytes that were really handed to the network,
+also when the connection broke or the server was stopped with SIGTERM.
 
-Faults are a JSON list, read again whenever the file changes. All faults that match are applied:
+Faults are a JSON list, read again whenever the file changes; one that stood there before, word for word,
+goes on counting its `times`. All faults that match are applied:
 
     path              regular expression, searched in the path (default: /resolve/, the downloads)
     method            default GET
     times             how often it applies, then never again (default: always)
     status            answer this status; with error_code (GatedRepo, RepoNotFound...) and retry_after
     redirect          true: answer 302 to another path of this server, as the real hub does
+    link_seconds      a redirect is good for so long, then 403; one in use already is not cut
     shorten           announce and send this many bytes less than the file has
     cut_after         close the connection after this many bytes
     stall_after       send this many bytes, then nothing for stall_seconds (default 3600)
@@ -35,13 +38,14 @@ import argparse
 import hashlib
 import json
 import re
+import signal
 import socket
 import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 LFS_BYTES = 10 << 20
 BLOCK_BYTES = 1 << 16
@@ -155,7 +159,9 @@ class Faults:
             stat = self._path.stat()
             version = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if version != self._read:
-                self._faults, self._read = json.loads(self._path.read_text()), version
+                known = {fault["as read"]: fault for fault in self._faults}
+                read = [{**fault, "as read": json.dumps(fault)} for fault in json.loads(self._path.read_text())]
+                self._faults, self._read = [known.get(fault["as read"], fault) for fault in read], version
         except (OSError, AttributeError):
             self._faults, self._read = [], None
         except ValueError:
@@ -183,7 +189,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
-        self.sent, self.status = 0, 0
+        self.sent, self.status, self.retry_after, self.began = 0, 0, None, time.time()
+        self.log.open(self, path)
         fault = self.faults.take(self.command, path)
         try:
             self._route(path, fault)
@@ -192,7 +199,7 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             self.close_connection = True
         finally:
-            self.log.write(self, path)
+            self.log.close(self)
 
     def _route(self, path: str, fault: dict) -> None:
         if status := fault.get("status"):
@@ -205,11 +212,18 @@ class Handler(BaseHTTPRequestHandler):
             self._info(found[1], self.models.commit(found[1], found[2] or "main"))
         elif found := FILE.fullmatch(path):
             if fault.get("redirect") and not path.startswith("/moved/"):
-                self._head(302, {"Location": "/moved" + quote(path), "Content-Length": "0"})
+                link = f"/moved{quote(path)}?issued={time.time():.3f}"
+                self._head(302, {"Location": link, "Content-Length": "0"})
+            elif self._link_age() > fault.get("link_seconds", float("inf")):
+                self._refuse(403, None, "the link has expired")
             else:
                 self._file(found[1], self.models.commit(found[1], found[2]), found[3], fault)
         else:
             raise NotFound("NotFound", "no such route")
+
+    def _link_age(self) -> float:
+        issued = parse_qs(urlsplit(self.path).query).get("issued")
+        return time.time() - float(issued[0]) if issued else 0
 
     def _info(self, repo: str, commit: str) -> None:
         names = [{"rfilename": name} for name in self.models.files(repo, commit)]
@@ -277,6 +291,7 @@ class Handler(BaseHTTPRequestHandler):
             self._send(body)
 
     def _refuse(self, status: int, code: str | None, message: str, retry_after: int | None = None) -> None:
+        self.retry_after = retry_after
         headers = {"X-Error-Code": code, "X-Error-Message": message, "Retry-After": retry_after}
         self._answer({"error": message}, status, {name: str(value) for name, value in headers.items() if value})
 
@@ -290,15 +305,29 @@ def _flipped(data: bytes, at: int, offset: int | None) -> bytes:
 
 
 class Log:
-    """The request log: one JSON line per request."""
+    """The request log: one JSON line per request, written when it ends."""
 
     def __init__(self, path: Path):
         self._file = path.open("a", buffering=1)
-        self._lock = threading.Lock()
+        self._lock, self._open = threading.Lock(), {}
 
-    def write(self, request: Handler, path: str) -> None:
+    def open(self, request: Handler, path: str) -> None:
+        """A request begins."""
+        with self._lock:
+            self._open[request] = path
+
+    def close(self, *requests: Handler) -> None:
+        """These requests end, or all that are open."""
+        with self._lock:
+            for request in requests or list(self._open):
+                if path := self._open.pop(request, None):
+                    self._write(request, path)
+
+    def _write(self, request: Handler, path: str) -> None:
+        now = time.time()
         line = {
-            "time": round(time.time(), 3),
+            "time": round(now, 3),
+            "seconds": round(now - request.began, 3),
             "client": request.client_address[0],
             "agent": request.headers.get("User-Agent", ""),
             "authorised": "Authorization" in request.headers,
@@ -306,10 +335,10 @@ class Log:
             "path": path,
             "range": request.headers.get("Range"),
             "status": request.status,
+            "retry_after": request.retry_after,
             "sent": request.sent,
         }
-        with self._lock:
-            self._file.write(json.dumps(line) + "\n")
+        self._file.write(json.dumps(line) + "\n")
 
 
 class Server(ThreadingHTTPServer):
@@ -331,7 +360,7 @@ def serve(root: Path, address: str, port: int, log: Path, faults: Path | None = 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve until interrupted."""
+    """Serve until interrupted or asked to end."""
     parser = argparse.ArgumentParser(description="A stand-in for the Hugging Face hub.")
     parser.add_argument("--root", type=Path, required=True, help="folder with <organisation>/<name>/<commit>/")
     parser.add_argument("--listen", required=True, metavar="ADDRESS:PORT")
@@ -341,10 +370,11 @@ def main(arguments: list[str] | None = None) -> int:
     address, _, port = options.listen.rpartition(":")
     server = serve(options.root, address, int(port), options.log, options.faults)
     print("listening on {}:{}".format(*server.server_address), flush=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         server.serve_forever()
     except KeyboardInterrupt:
-        server.server_close()
+        server.RequestHandlerClass.log.close()
     return 0
 
 

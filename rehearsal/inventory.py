@@ -45,6 +45,11 @@ def with_drive(variables: dict[str, dict[str, Any]]) -> set[str]:
     return {name for name, values in variables.items() if values.get("simulated_drive")}
 
 
+def disks(variables: dict[str, dict[str, Any]]) -> dict[str, int]:
+    """MiB of the disk of every host that has one of a size of its own at /srv/models."""
+    return {name: size for name, values in variables.items() if (size := values.get("simulated_disk_mib"))}
+
+
 def place(hosts: list[tuple[str, str]], subnet: str) -> list[Host]:
     return [Host(name, role, network.address(subnet, index)) for index, (name, role) in enumerate(hosts)]
 

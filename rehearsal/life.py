@@ -1,10 +1,10 @@
 """The life of a simulated site: up, filled, down."""
 
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from rehearsal import containers, images, inventory, network, parts, ssh
+from rehearsal import containers, disks, images, inventory, network, parts, ssh
 from rehearsal.commands import RehearsalError, as_root, run
 from rehearsal.containers import Engine, Host
 from rehearsal.places import CHECKOUT, LABEL, Site, cache_dir
@@ -15,9 +15,15 @@ IMAGE_NAME = "vllm/vllm-openai-cpu"
 
 
 def up(
-    site: Site, engine: Engine, hosts: list[tuple[str, str]], drives: Collection[str] = (), *, fresh: bool = False
+    site: Site,
+    engine: Engine,
+    hosts: list[tuple[str, str]],
+    drives: Collection[str] = (),
+    sizes: Mapping[str, int] | None = None,
+    *,
+    fresh: bool = False,
 ) -> State:
-    """Start the hosts, or keep those that run already as this checkout would start them."""
+    """Start the hosts, or keep those that run already as this checkout would start them. `sizes`: MiB of disks."""
     state = State.load(site.state_file)
     if not fresh and state and is_current(site, engine, state, hosts):
         return state
@@ -31,6 +37,8 @@ def up(
     engine("network", "create", "--label", site.label, "--subnet", subnet, site.network)
     for host in state.hosts:
         seen = mounts(site, host, host.name in drives)
+        if size := (sizes or {}).get(host.name):
+            seen[disks.make(site, host.name, size)] = "/srv/models"
         engine(*containers.run_arguments(engine.name, site, host, wanted[host.role], seen))
     ssh.configure(site, state.hosts)
     ssh.wait(site, state.hosts)
@@ -89,10 +97,18 @@ def down(site: Site, *, keep_logs: bool = False) -> bool:
             engine("network", "rm", identifier)
         found = found or bool(hosts or networks)
     ssh.end_connections(site)
+    disks.unmount(site)
     site.simulated.unlink(missing_ok=True)
     remove_tree(site.deploy_state)
     found = found or site.state_file.exists()
-    for path in (site.state_file, site.keys, site.hub_files, site.drive, *(() if keep_logs else (site.home,))):
+    for path in (
+        site.state_file,
+        site.keys,
+        site.hub_files,
+        site.drive,
+        site.disks,
+        *(() if keep_logs else (site.home,)),
+    ):
         remove_tree(path)
     return found
 

@@ -72,6 +72,11 @@ class Site:
         return self.home / "drive"
 
     @property
+    def disks(self) -> Path:
+        """Disks of a size of their own, for the hosts that have one."""
+        return self.home / "disks"
+
+    @property
     def logs(self) -> Path:
         return self.home / "logs"
 

@@ -23,7 +23,7 @@ class Session:
     def __post_init__(self) -> None:
         variables = inventory.host_variables(self.site.inventory)
         self.hosts, self.stock = inventory.wanted(variables), inventory.stock(variables)
-        self.drives = inventory.with_drive(variables)
+        self.drives, self.disks = inventory.with_drive(variables), inventory.disks(variables)
         self.revisions = {values.get("serving_model_revision") for values in variables.values()} - {None}
         self.engine = containers.detect()
         self.kind = self._kind()
@@ -51,7 +51,7 @@ class Session:
         if "model" in results:
             self._check_revision(results["model"]["commit"])
         self._stage("start", "The hosts of the site")
-        state = life.up(self.site, self.engine, self.hosts, self.drives, fresh=self.fresh)
+        state = life.up(self.site, self.engine, self.hosts, self.drives, self.disks, fresh=self.fresh)
         if "engine" in results:
             self._stage("push", "The engine image to the registry of the site")
             life.fill(self.site, self.engine, state, results["engine"])

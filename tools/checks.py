@@ -30,6 +30,8 @@ STEPS = {
     "molecule": "molecule --base-config .config/molecule/config.yml test --all --no-command-borders",
     # The site without a route out takes as long again: `make airgap` runs it by itself.
     "rehearsal": "pytest -v tests/rehearsal --ignore=tests/rehearsal/test_airgap.py",
+    # Three of them, others each day; `make drills` runs all.
+    "drills": "python -m tests.drills --three",
 }
 
 

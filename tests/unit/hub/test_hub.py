@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import subprocess
+import sys
 
 import huggingface_hub
 import pytest
 
+from rehearsal import hub as hub_module
 from tests.unit.running_hub import RunningHub
 
 REPO, COMMIT = "moonshotai/Kimi-K3-tiny", "9f62e4e9fffbd0a83ddd60e1c209d828994b3569"
@@ -116,3 +120,41 @@ def test_log_is_one_json_object_a_line(hub, tmp_path):
     hub.requests()
     (line,) = (tmp_path / "requests.log").read_text().splitlines()
     assert json.loads(line)["method"] == "GET"
+
+
+def test_a_fault_that_stays_goes_on_counting_when_another_one_comes(hub):
+    once = {"path": "config.json", "status": 503, "times": 1}
+    hub.inject(once)
+    assert get(hub, "config.json")[0] == 503
+    hub.inject(once, {"path": SHARD, "status": 503})
+    assert get(hub, "config.json")[0] == 200
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(0, 403), (60, 200)])
+def test_a_link_is_good_for_its_time(hub, seconds, status):
+    hub.inject({"redirect": True, "link_seconds": seconds})
+    connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=5)
+    connection.request("GET", f"/{REPO}/resolve/{COMMIT}/{SHARD}")
+    link = connection.getresponse().headers["Location"]
+    connection.close()
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", hub.port, timeout=5)) as storage:
+        storage.request("GET", link)
+        assert storage.getresponse().status == status
+
+
+def test_what_was_under_way_when_it_was_stopped_is_logged(tmp_path):
+    shard = tmp_path / "hub" / REPO / COMMIT / SHARD
+    shard.parent.mkdir(parents=True)
+    shard.write_bytes(FILES[SHARD])
+    faults, log = tmp_path / "faults.json", tmp_path / "requests.log"
+    faults.write_text(json.dumps([{"stall_after": 70_000}]))
+    argv = [sys.executable, hub_module.__file__, "--root", tmp_path / "hub", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen([*argv, "--log", log, "--faults", faults], stdout=subprocess.PIPE, text=True) as server:
+        port = int(server.stdout.readline().rpartition(":")[2])
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
+            connection.request("GET", f"/{REPO}/resolve/{COMMIT}/{SHARD}")
+            connection.getresponse().read(70_000)
+            server.terminate()
+            server.wait(10)
+    (line,) = map(json.loads, log.read_text().splitlines())
+    assert (line["status"], line["sent"]) == (200, 70_000)

@@ -46,6 +46,13 @@ def test_the_checkpoint_path_of_a_node_is_a_volume():
     assert "--volume=/srv/models" not in arguments(host=SERVICE)
 
 
+def test_a_disk_takes_the_place_of_the_volume():
+    joined = arguments(mounts={Path("/disks/node-01"): "/srv/models"})
+
+    assert "--volume=/disks/node-01:/srv/models" in joined
+    assert "--volume=/srv/models" not in joined
+
+
 def test_a_mount_keeps_its_mode():
     assert "--volume=/keys:/etc/ssh/site:ro" in arguments(mounts={Path("/keys"): "/etc/ssh/site:ro"})
 

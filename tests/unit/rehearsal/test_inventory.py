@@ -75,6 +75,10 @@ def test_the_generated_addresses_win_over_the_committed_ones(site):
     assert inventory.host_variables(site.inventory)["node-01"]["fabric_address"] == "10.213.7.11"
 
 
+def test_a_disk_has_the_size_that_its_host_says():
+    assert inventory.disks({"node-01": {"simulated_disk_mib": 300}, "service-01": {}}) == {"node-01": 300}
+
+
 def test_a_drive_is_plugged_into_the_hosts_that_say_so_and_can_only_be_read(site):
     variables = {"service-01": {"simulated_drive": True}, "node-01": {}}
     drives = inventory.with_drive(variables)
