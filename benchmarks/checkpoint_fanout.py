@@ -91,14 +91,14 @@ class Result:
         return max(self.origin_link, self.origin_hub or 0)
 
 
-def measure(name: str, scenario: Scenario, lab: Lab, model: random_model.Model, folder: Path) -> Result:
+def measure(name: str, scenario: Scenario, run: Run) -> Result:
     """Run one method, and judge what it left on the nodes."""
-    method, processes = METHODS[name], Processes(folder / "logs")
-    run, result = Run(lab, model, folder, processes), Result(name, scenario.nodes, limit=scenario.limit)
+    method, processes, size = METHODS[name], run.processes, run.model.size
+    result = Result(name, scenario.nodes, limit=scenario.limit)
     try:
         if method.has_hub:
             fanout_methods.start_hub(run)
-        with _deadline(processes, scenario.limit * SLOWEST + 60), _meters(result, lab, model.size):
+        with _deadline(processes, scenario.limit * SLOWEST + 60), _meters(result, run.lab, size):
             method.work(run)
         _judge(run)
     except Failed as error:
@@ -106,9 +106,9 @@ def measure(name: str, scenario: Scenario, lab: Lab, model: random_model.Model, 
     finally:
         with shaped_lab.undisturbed():
             processes.end()
-    result.core_seconds_per_gb = processes.seconds / (scenario.nodes * model.size / 1e9)
+    result.core_seconds_per_gb = processes.seconds / (scenario.nodes * size / 1e9)
     if method.has_hub:
-        result.origin_hub = fanout_methods.hub_bytes(run) / model.size
+        result.origin_hub = fanout_methods.hub_bytes(run) / size
     return result
 
 
@@ -213,7 +213,8 @@ def run_all(options: argparse.Namespace) -> int:
         for name in options.methods:
             rates = (scenario.wan_mbit, scenario.lan_mbit)
             with _emptied(folder / "run"), shaped_lab.lab(scenario.nodes, *rates) as lab:
-                result = measure(name, scenario, lab, model, folder / "run")
+                processes = Processes(folder / "run/logs")
+                result = measure(name, scenario, Run(lab, model, folder / "run", processes, options.agent))
             print(row(result), flush=True)
             report.append({"scenario": asdict(scenario), **asdict(result)})
             for said, held in bars(scenario, result) if name == "agent" else ():
@@ -256,6 +257,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--methods", type=lambda text: text.split(","), default=list(METHODS), help=",".join(METHODS))
     parser.add_argument("--json", type=Path, metavar="FILE", help="all numbers, with a sample of each link per second")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="for the model and the copies")
+    parser.add_argument("--agent", type=Path, default=fanout_methods.AGENT, help="another version of the agent")
     parser.add_argument("--clean", action="store_true", help="only remove what a crashed run left")
     options = parser.parse_args(arguments)
     if unknown := set(options.methods) - set(METHODS):

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import random_model
@@ -36,8 +36,7 @@ class Run:
     model: Model
     folder: Path
     processes: Processes
-    profile: bool = False
-    notes: list[str] = field(default_factory=list)
+    agent: Path = AGENT
 
     def place(self, host: Host) -> Path:
         """Where a node puts the files."""
@@ -82,7 +81,7 @@ def agent(run: Run) -> None:
     running = {}
     for node in run.lab.nodes:
         config = write_agent_config(run.folder / node.name, run.model, run.hub, node.name, nodes)
-        running[node.name] = run.start(node, agent_command("fetch", config), "agent")
+        running[node.name] = run.start(node, agent_command(run.agent, "fetch", config), "agent")
     while states := _agent_states(run):
         if "failed" in states.values():
             raise Failed(f"the agent failed: {states}")
@@ -92,9 +91,9 @@ def agent(run: Run) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def agent_command(command: str, config: Path, *options: str) -> list:
+def agent_command(program: Path, command: str, config: Path, *options: str) -> list:
     """The command line that the unit runs."""
-    return [sys.executable, "-I", AGENT, command, "--config", config, *options]
+    return [sys.executable, "-I", program, command, "--config", config, *options]
 
 
 def write_agent_config(folder: Path, model: Model, hub: str, name: str, nodes: dict[str, str], **more: object) -> Path:
@@ -105,10 +104,6 @@ def write_agent_config(folder: Path, model: Model, hub: str, name: str, nodes: d
     config = {key: str(path) for key, path in places.items()} | {"origins": [{"kind": "hub", "url": hub}]}
     if len(nodes) > 1:
         config |= {"node": name, "nodes": nodes, "linger_seconds": LINGER_SECONDS}
-    if "nodes" not in (AGENT / "config.py").read_text():
-        config = {**config, "origins": [hub]}
-        for key in ("node", "nodes", "linger_seconds"):
-            config.pop(key, None)
     (state / "config.json").write_text(json.dumps(config | more))
     (state / "manifest.json").write_text(json.dumps(model.manifest))
     return state / "config.json"
