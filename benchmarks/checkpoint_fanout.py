@@ -214,7 +214,8 @@ def run_all(options: argparse.Namespace) -> int:
             rates = (scenario.wan_mbit, scenario.lan_mbit)
             with _emptied(folder / "run"), shaped_lab.lab(scenario.nodes, *rates) as lab:
                 processes = Processes(folder / "run/logs")
-                result = measure(name, scenario, Run(lab, model, folder / "run", processes, options.agent))
+                run = Run(lab, model, folder / "run", processes, options.agent, options.profile)
+                result = measure(name, scenario, run)
             print(row(result), flush=True)
             report.append({"scenario": asdict(scenario), **asdict(result)})
             for said, held in bars(scenario, result) if name == "agent" else ():
@@ -258,6 +259,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="all numbers, with a sample of each link per second")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="for the model and the copies")
     parser.add_argument("--agent", type=Path, default=fanout_methods.AGENT, help="another version of the agent")
+    parser.add_argument("--profile", type=Path, metavar="FILE", help="where the first node's agent spends its time")
     parser.add_argument("--clean", action="store_true", help="only remove what a crashed run left")
     options = parser.parse_args(arguments)
     if unknown := set(options.methods) - set(METHODS):

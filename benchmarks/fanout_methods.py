@@ -37,6 +37,7 @@ class Run:
     folder: Path
     processes: Processes
     agent: Path = AGENT
+    profile: Path | None = None
 
     def place(self, host: Host) -> Path:
         """Where a node puts the files."""
@@ -81,7 +82,10 @@ def agent(run: Run) -> None:
     running = {}
     for node in run.lab.nodes:
         config = write_agent_config(run.folder / node.name, run.model, run.hub, node.name, nodes)
-        running[node.name] = run.start(node, agent_command(run.agent, "fetch", config), "agent")
+        command = agent_command(run.agent, "fetch", config)
+        if run.profile and node is run.lab.nodes[0]:
+            command = profiled(command, run.profile)
+        running[node.name] = run.start(node, command, "agent")
     while states := _agent_states(run):
         if "failed" in states.values():
             raise Failed(f"the agent failed: {states}")
@@ -89,11 +93,18 @@ def agent(run: Run) -> None:
             if name in states and run.processes.wait(process, 0) is not None:
                 raise Failed(f"{name} ended with {process.returncode}: {run.processes.tail(f'{name}-agent')}")
         time.sleep(POLL_SECONDS)
+    for process in running.values() if run.profile else ():
+        run.processes.wait(process, LINGER_SECONDS)
 
 
 def agent_command(program: Path, command: str, config: Path, *options: str) -> list:
     """The command line that the unit runs."""
     return [sys.executable, "-I", program, command, "--config", config, *options]
+
+
+def profiled(command: list, output: Path) -> list:
+    """The same command line of the agent, with a profile of all its threads."""
+    return [command[0], PROJECT / "benchmarks/thread_profile.py", output, *command[2:]]
 
 
 def write_agent_config(folder: Path, model: Model, hub: str, name: str, nodes: dict[str, str], **more: object) -> Path:
