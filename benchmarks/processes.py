@@ -50,10 +50,10 @@ class Processes:
     def wait(self, process: subprocess.Popen, seconds: float | None = None) -> int | None:
         """Wait for the end of a process; return its exit code, None when it still runs after so many seconds."""
         end = None if seconds is None else time.monotonic() + seconds
+        self._reap(process)
         while process.returncode is None and (end is None or time.monotonic() < end):
+            time.sleep(POLL_SECONDS)
             self._reap(process)
-            if process.returncode is None:
-                time.sleep(POLL_SECONDS)
         return process.returncode
 
     def _reap(self, process: subprocess.Popen) -> None:
