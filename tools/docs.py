@@ -31,11 +31,12 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import c
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Entry
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.plan import plan
 
+from tools import example
+
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN = re.compile(r"<!-- written by tools/docs\.py: (?P<words>[^>]+) -->\n")
 END = "<!-- end -->"
 REFUSAL = re.compile(r"The plan is refused.*?(?=\nOrigin:)", re.DOTALL)
-VERSION = "0.32.0"  # of vLLM, whose code the catalogue's settings were checked against
 MEMORY = "gpu_memory_gib"
 IMAGE = "registry.example/vllm@sha256:..."
 # Keys of a `when` by which a gate belongs to some layouts and not to others.
@@ -51,32 +52,7 @@ def known() -> catalogue.Catalogue:
 @cache
 def sample(profile: str, hardware: str, fabric: str | None = None) -> dict:
     """The plan of one replica for each pool, on as many nodes as the hardware's row says; no gate refuses it."""
-    gates = known().entries["faults"].values()
-    machine, model = known().find("hardware", hardware), known().find("models", "kimi-k3")
-    site = {
-        "site_name": "example",
-        "serving_profile": profile,
-        "serving_model": model.name,
-        "serving_model_revision": model["commits"][0]["commit"],
-        "serving_image": f"registry.example/vllm@sha256:{'0' * 64}",
-        "serving_engine_version": VERSION,
-        "serving_features": ["tool_calling", "reasoning"],
-        "fabric_kind": fabric or ("nvlink" if machine.get("nvlink_domain_gpus") else "roce"),
-        "checkpoint_path": "/srv/models",
-        "checkpoint_origins": [{"kind": "hub", "url": "https://huggingface.co"}],
-        "serving_gate_overrides": {gate.name: "shown" for gate in gates if gate["action"] == "refuse"},
-        "licence_accepted_by": "example",
-    }
-    node = {"fabric_interface": "bond0", "gpu_model": hardware, "gpu_count": machine["gpus_per_node"]}
-    node |= {"rdma_devices": ["mlx5_0", "mlx5_1"], "gid_index": 3}
-    nodes, groups = {"service-01": {}}, {"service_hosts": ["service-01"], "gpu_nodes": []}
-    for pool, layout in machine["layouts"][profile].items():
-        group = known().find("profiles", profile)["pools"][pool]["group"]
-        names = [f"gpu-{len(nodes) + n:02d}" for n in range(layout["nodes"])]
-        nodes |= {name: {**node, "fabric_address": f"10.0.0.{int(name[4:])}"} for name in names}
-        for member in {"gpu_nodes", group}:
-            groups[member] = [*groups.get(member, []), *names]
-    return plan(site, nodes, groups, known())
+    return plan(*example.declared(known(), profile, hardware, fabric), known())
 
 
 def engines(profile: str, hardware: str) -> dict[str, list[dict]]:
@@ -317,6 +293,25 @@ def features() -> Iterator[str]:
         yield _row((f"`{feature.name}`", feature["summary"], only, ", ".join(feature.get("excludes") or ())))
 
 
+def checkpoint(*variables: str) -> Iterator[str]:
+    """Lines of a site.yml, NAME=VALUE without blanks, and the plan's picture of who brings the checkpoint."""
+    site, nodes, groups = example.declared(known(), "multi_node_dep", "b200")
+    values = dict(word.split("=", 1) for word in variables)
+    nodes["service-01"] = {"fabric_address": "10.0.0.200"}
+    site |= {"checkpoint_manifest_file": "/example"} | {name: yaml.safe_load(text) for name, text in values.items()}
+    found = plan(site, nodes, groups, known())
+    if found["refusals"]:
+        raise ValueError(f"{' '.join(variables)} is refused: {found['refusals']}")
+    yield "```"
+    yield from (f"{name}: {_flow(site[name])}" for name in values)
+    yield from ("", *drawing.checkpoint_lines(found["checkpoint"]), "```")
+
+
+def _flow(value: object) -> str:
+    """YAML on one line."""
+    return yaml.safe_dump(value, default_flow_style=True, width=1000, sort_keys=False).removesuffix("...\n").strip()
+
+
 def run(site: str, *variables: str) -> Iterator[str]:
     """A command line and what it prints: the plan, or why it is refused. `variables` are NAME=VALUE, the value YAML."""
     values = {name: yaml.safe_load(value) for name, _, value in (word.partition("=") for word in variables)}
@@ -337,6 +332,7 @@ def run(site: str, *variables: str) -> Iterator[str]:
 
 PARTS = {
     "run": run,
+    "checkpoint": checkpoint,
     "picture": picture,
     "hardware": hardware_table,
     "commands": commands,

@@ -20,7 +20,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         """Run the module with the package's files."""
-        options = {"name": {"type": "str", "required": True, "choices": ["fetch", "keeper"]}}
+        options = {"name": {"type": "str", "required": True, "choices": ["fetch", "keeper", "proof"]}}
         arguments = self.validate_argument_spec(argument_spec=options)[1]
         package = PACKAGES / arguments["name"]
         files = {path.name: path.read_text(encoding="utf-8") for path in sorted(package.glob("*.py"))}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.faults import ConfigError
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.faults import ConfigError
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils import faults
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.bundle import checkpoint, index
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.bundle.parts import Bundle, Wanted
@@ -36,6 +36,7 @@ class ActionModule(ActionBase):
                 "model": {"type": "str", "required": True},
                 "manifest": {"type": "dict", "required": True},
                 "origins": {"type": "list", "elements": "dict", "required": True},
+                "access": {"type": "dict", "default": {}},
                 "images": texts,
                 "insecure_registries": texts,
                 "architectures": texts,

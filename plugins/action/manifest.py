@@ -8,6 +8,7 @@ from __future__ import annotations
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils import faults, frozen, manifest
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.reach import Access
 
 
 class ActionModule(ActionBase):
@@ -24,7 +25,11 @@ class ActionModule(ActionBase):
                 "origins": {"type": "list", "elements": "dict", "required": True},
                 "repo": {"type": "str", "required": True},
                 "commit": {"type": "str", "required": True},
+                "manifest_file": {"type": "path"},
                 "token_file": {"type": "path"},
+                "ca_file": {"type": "path"},
+                "proxy": {"type": "str"},
+                "proxy_file": {"type": "path"},
                 "expected_bytes": {"type": "int"},
                 "needed": {"type": "list", "elements": "str", "default": []},
                 "state": {"type": "path"},
@@ -33,10 +38,11 @@ class ActionModule(ActionBase):
             }
         )[1]
         collect = options.pop("collect_faults")
-        answer = manifest.check(**options)
+        access = Access(**{name: options.pop(name) for name in ("token_file", "ca_file", "proxy", "proxy_file")})
+        answer = manifest.check(**options, access=access)
         rows = [fault.as_dict() for fault in answer.faults]
-        used = "the manifest that this site froze" if answer.kept else "another origin"
-        warnings = [f"{row.where}: {row.value}; {used} was used" for row in answer.warnings]
+        instead = "another origin is used" if answer.reached else "what this site froze is used"
+        warnings = [f"{row.where}: {row.value}; {instead}" for row in answer.warnings]
         if answer.code_diff and not answer.kept:
             self._display.display("\n".join(["The checkpoint's Python files change:", *answer.code_diff]))
         result = {"changed": False, "faults": rows, "warnings": warnings, "of_site": True}

@@ -11,8 +11,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from .fetch.store import hash_file
 from .filesystem import make_folder
+from .proof.store import hash_file
 
 FORMAT = 1
 BLOCK_BYTES = 1 << 20

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 the sovereign.kimi_k3 authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One checkpoint revision on this node: what is wanted, what is there, and the unit that closes the gap."""
+"""One checkpoint revision on this node: what is wanted, what is there, and what the agent needs to close the gap."""
 
 from __future__ import annotations
 
@@ -9,34 +9,31 @@ import grp
 import json
 import os
 import pwd
-import time
+import re
 from collections.abc import Iterable
+from pathlib import Path
 
+from . import revisions
 from .fetch import status as statuses
 from .fetch.config import Config
-from .fetch.faults import ConfigError
-from .fetch.manifest import Manifest, path_fault
-from .fetch.store import Store, write_atomically
 from .filesystem import make_folder
-from .keeper import systemd
+from .proof.faults import ConfigError
+from .proof.manifest import Entry, Manifest, path_fault
+from .proof.store import Store, write_atomically
+from .revisions import STATE, settings
+from .service_user import as_user
 
-UNIT = "kimi-k3-fetch.service"
-STATE = "/var/lib/kimi-k3/checkpoint"
-
-
-def settings(path: str, model: str, commit: str, state: str = STATE, **choices: object) -> dict:
-    """Return the content of the agent's configuration file for one revision of one model."""
-    return {
-        "published": f"{path}/{model}/{commit}",
-        "parts": f"{path}/{model}/.part-{commit}",
-        "state": f"{state}/{model}-{commit}",
-        "lock": f"{state}/{model}.lock",
-        **choices,
-    }
+# What an origin of each kind must say, one of these.
+KINDS = {"hub": ("url",), "http": ("url", "urls_file"), "drive": ("path",)}
+# Where the role puts what only the agent may read.
+SECRETS = "/etc/kimi-k3/checkpoint"
 
 
 class Checkpoint:
-    """A revision of a model below a root folder. Raises ConfigError where the input cannot be used."""
+    """A revision of a model below a root folder. Raises ConfigError where the input cannot be used.
+
+    With `reads_only` another node writes the files, to a filesystem that both see; this one proves them.
+    """
 
     def __init__(
         self,
@@ -45,16 +42,20 @@ class Checkpoint:
         manifest: dict,
         origins: Iterable[dict] = (),
         user: str = "kimi-k3",
-        **patience: object,
+        reads_only: bool = False,
+        **choices: object,
     ):
         self.manifest = Manifest.from_dict(manifest)
         if path_fault(model) or "/" in model:
             raise ConfigError(f"model {model!r}: must be a plain name")
-        if not all(origin.get("kind") == "hub" and origin.get("url") for origin in origins):
-            raise ConfigError(f"origins: {json.dumps(list(origins))}: only {{kind: hub, url: ...}} is known")
-        urls = [origin["url"] for origin in origins]
-        self._settings = settings(path, model, self.manifest.commit, origins=urls, **patience)
-        self._user = user
+        if faults := [origin_fault(origin) for origin in origins if origin_fault(origin)]:
+            raise ConfigError("; ".join(faults))
+        if reads_only:
+            # Nothing that it does may reach the shared files, and nothing that is missing will come by waiting.
+            origins, choices = (), {**choices, "nodes": {}, "wan_nodes": [], "read_back": False, "patience_seconds": 1}
+        self.reads_only, self.user = reads_only, user
+        place = {"state": choices.pop("state", STATE), "reads_only": reads_only}
+        self._settings = settings(path, model, self.manifest.commit, **place, origins=list(origins), **choices)
         self.config = Config.from_dict(self._settings)
 
     def store(self) -> Store:
@@ -63,13 +64,41 @@ class Checkpoint:
 
     def status(self) -> dict:
         """Return what the agent said last."""
-        return statuses.read(self.config.status_file)
+        return statuses.read(self.config.file("status"))
+
+    def digest_on_node(self) -> str:
+        """Return the digest of the manifest that the agent of this node works by; empty where it has none."""
+        try:
+            return Manifest.from_dict(json.loads(self.config.file("manifest").read_bytes())).digest
+        except (OSError, ValueError):  # ConfigError is a ValueError
+            return ""
+
+    def is_proved(self) -> bool:
+        """Whether every file was read back from the disk, where that is wanted."""
+        return not self.config.read_back or self.store().is_proved()
+
+    def prove_again(self) -> bool:
+        """Have the agent read everything once more; return whether that needs a new start."""
+        proof = self.config.file("stamps" if self.reads_only else "proved")
+        was_proved = proof.exists() and self.is_whole()
+        proof.unlink(missing_ok=True)
+        return was_proved
+
+    def is_whole(self) -> bool:
+        """Whether every file is there and proved, as its stamp says."""
+        return not self.store().missing() and self.is_proved()
+
+    def missing(self) -> tuple[list[Entry], int]:
+        """(files without a valid stamp, bytes of them that are not on this node yet, in an older revision either)."""
+        store = self.store()
+        missing, adoptable = store.missing(), {} if self.reads_only else revisions.adoptable(store)
+        return missing, sum(store.bytes_to_fetch(entry) for entry in missing if entry.path not in adoptable)
 
     def wanted(self) -> dict:
         """Return the content of the files that the agent reads, by path."""
         return {
-            self.config.config_file: json.dumps(self._settings, indent=1, sort_keys=True).encode() + b"\n",
-            self.config.manifest_file: self.manifest.canonical(),
+            self.config.file("config"): json.dumps(self._settings, indent=1).encode() + b"\n",
+            self.config.file("manifest"): self.manifest.canonical(),
         }
 
     def changes(self) -> dict:
@@ -80,69 +109,64 @@ class Checkpoint:
     def diff(self) -> list[dict]:
         """Return what would be written and fetched, as Ansible shows it."""
         rows = []
-        if (path := self.config.config_file) in (changes := self.changes()):
-            rows.append(_diff(path, changes[path].decode(), self.wanted()[path].decode()))
+        if (path := self.config.file("config")) in (changes := self.changes()):
+            rows.append(_diff(path, _hidden(changes[path].decode()), _hidden(self.wanted()[path].decode())))
         if missing := self.store().missing():
             names = "".join(f"{entry.path} ({entry.size} bytes)\n" for entry in missing)
             rows.append(_diff(self.config.published, "", names))
         return rows
 
-    def prepare(self) -> None:
-        """Make the folders for the agent's user and write what it reads."""
+    def prepare(self) -> list[str]:
+        """Make the folders for the agent's user, write what it reads, take over what an older revision has of it."""
         try:
-            owner, group = pwd.getpwnam(self._user).pw_uid, grp.getgrnam(self._user).gr_gid
+            owner, group = pwd.getpwnam(self.user).pw_uid, grp.getgrnam(self.user).gr_gid
         except KeyError:
-            raise ConfigError(f"user {self._user}: no such user; remedy: run playbooks/prepare.yml first") from None
-        for folder in (self.config.state.parent, self.config.state, self.config.published.parent):
+            raise ConfigError(f"user {self.user}: no such user; remedy: run playbooks/prepare.yml first") from None
+        shared = [] if self.reads_only else [self.config.published.parent]
+        for folder in (self.config.state.parent, self.config.state, *shared):
             if folder.is_symlink():
                 raise ConfigError(f"{folder} is a symbolic link; remedy: remove it")
             make_folder(folder)
-            os.chown(folder, owner, group, follow_symlinks=False)
+            _give(folder, owner, group)
+        if _hidden(text := self.wanted()[self.config.file("config")].decode()) != text:
+            self.config.state.chmod(0o750)  # what is written there is otherwise for all to read
         for file in self.changes():
             write_atomically(file, self.wanted()[file])
+        return [] if self.reads_only else as_user(self.user, revisions.adopt, self.store())
 
-    def start(self, again: bool) -> None:
-        """Have the unit fetch this revision; leave one alone that does so already, unless `again`."""
-        state = systemd.show(UNIT)
-        ours = f"--config={self.config.config_file}"
-        at_work = _is_coming(state) or ours in systemd.command_of(state)
-        if again or not at_work:
-            self.config.status_file.unlink(missing_ok=True)
-            systemd.run(["systemctl", "daemon-reload"])
-            systemd.run(["systemctl", "enable", "--quiet", "--", UNIT])
-            systemd.run(["systemctl", "reset-failed", "--", UNIT], check=False)
-            systemd.run(["systemctl", "restart", "--", UNIT])
 
-    def failure(self) -> str:
-        """Return one message: what the agent said of each file, or systemd where it said nothing."""
-        status = self.status()
-        rows = [
-            "{file}: expected {expected}; found {found}; remedy: {remedy}".format(**row)
-            for row in status.get("faults", [])
-        ]
-        if not rows:
-            lines = systemd.last_lines(UNIT, 5) or ["no line in its log"]
-            return f"{UNIT} ended ({systemd.ending(systemd.show(UNIT))}) and files are missing: {' | '.join(lines)}"
-        left = len(self.store().missing()) - len(rows)
-        more = [f"missing besides: {left} of {len(self.manifest.files)} files"] if left > 0 else []
-        return "the checkpoint is not whole:\n" + "\n".join(f"  - {line}" for line in rows + more)
+def origin_fault(origin: dict) -> str | None:
+    """Say why an origin cannot be used, or None."""
+    if [name for name in KINDS.get(origin.get("kind"), ()) if origin.get(name)]:
+        return None
+    known = ", ".join(f"{{kind: {kind}, {' or '.join(names)}}}" for kind, names in KINDS.items())
+    return f"origin {json.dumps(origin)}: expected one of {known}"
+
+
+def on_node(origins: list[dict]) -> list[dict]:
+    """Return origins with the files of the controller that they name where the role puts them on a node."""
+    return [
+        {**origin, "urls_file": f"{SECRETS}/urls-{number}.json"} if origin.get("urls_file") else origin
+        for number, origin in enumerate(origins)
+    ]
+
+
+def _give(folder: Path, owner: int, group: int) -> None:
+    found = folder.stat()
+    if (found.st_uid, found.st_gid) == (owner, group):
+        return
+    try:
+        os.chown(folder, owner, group, follow_symlinks=False)
+    except PermissionError:  # an NFS server that squashes root
+        if found.st_uid != owner:
+            remedy = f"have its server give it to {owner}:{group}, as root may not here"
+            raise ConfigError(f"{folder}: expected owner {owner}; found {found.st_uid}; remedy: {remedy}") from None
+
+
+def _hidden(text: str) -> str:
+    """Return a configuration without the parts of its URLs that give access: a password, a signature."""
+    return re.sub(r'://[^/"@]*@', "://...@", re.sub(r'(://[^"?]*\?)[^"]*', r"\1...", text))
 
 
 def _diff(path: object, before: str, after: str) -> dict:
     return {"before_header": str(path), "after_header": str(path), "before": before, "after": after}
-
-
-def _is_coming(state: dict) -> bool:
-    """Whether systemd is about to run the unit: it starts it, or waits before it starts it again."""
-    return state.get("ActiveState") == "activating"
-
-
-def wait(seconds: float) -> bool:
-    """Wait until the unit ended; return whether it did."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        state = systemd.show(UNIT)
-        if systemd.phase(state) != "up" and not _is_coming(state):
-            return True
-        time.sleep(0.3)
-    return False

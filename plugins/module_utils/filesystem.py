@@ -18,15 +18,32 @@ _SYSTEM = {"/", "/home", "/media", "/mnt", "/opt", "/root", "/var", "/var/lib"}
 _SYSTEM_TREES = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr")
 
 
+# Kinds that come over a network, or that several machines mount at a time; of those in user space all but a few.
+_NETWORK = frozenset(
+    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "lustre", "gpfs", "beegfs", "9p", "afs", "gfs2", "ocfs2")
+    + ("orangefs", "wekafs", "panfs", "vastnfs", "virtiofs", "glusterfs")
+)
+_LOCAL_FUSE = frozenset(("fuse.mergerfs", "fuse.unionfs", "fuse.bindfs", "fuse.ntfs-3g", "fuse.ext4", "fuse.zfs"))
+
+
 @dataclass(frozen=True)
 class Filesystem:
-    """Where a path lies: its nearest existing folder, that folder's mount point and kind, bytes free for users."""
+    """Where a path lies: its nearest existing folder, that folder's mount point and kind, bytes free for users.
+
+    `source` is what is mounted there, in the words of its filesystem: a device, or `server:/export`.
+    """
 
     folder: str
     mount_point: str
     kind: str
     bytes_free: int
     on_root_device: bool
+    source: str = ""
+
+    @property
+    def is_network(self) -> bool:
+        """Whether other machines may have the same filesystem."""
+        return self.kind in _NETWORK or self.kind.startswith("fuse.") and self.kind not in _LOCAL_FUSE
 
 
 def look(path: str, mountinfo: str = "/proc/self/mountinfo") -> Filesystem:
@@ -37,16 +54,21 @@ def look(path: str, mountinfo: str = "/proc/self/mountinfo") -> Filesystem:
     real = Path(os.path.realpath(folder))
     mounts = dict(_mounts(Path(mountinfo).read_text(encoding="utf-8", errors="surrogateescape")))
     mount_point = next(str(place) for place in (real, *real.parents) if str(place) in mounts)
+    kind, source = mounts[mount_point]
     space = os.statvfs(folder)
     same = folder.stat().st_dev == os.stat("/").st_dev
-    return Filesystem(str(folder), mount_point, mounts[mount_point], space.f_bavail * space.f_frsize, same)
+    return Filesystem(str(folder), mount_point, kind, space.f_bavail * space.f_frsize, same, source)
 
 
-def _mounts(text: str) -> Iterator[tuple[str, str]]:
+def _mounts(text: str) -> Iterator[tuple[str, tuple[str, str]]]:
     for line in text.splitlines():
         fields, _, after = line.partition(" - ")
-        place = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields.split()[4])
-        yield place, after.split()[0]
+        kind, source = after.split()[:2]
+        yield _plain(fields.split()[4]), (kind, _plain(source))
+
+
+def _plain(field: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
 
 
 def make_folder(path: Path) -> None:
@@ -84,12 +106,17 @@ def place_faults(path: str, found: Filesystem, mount_required: bool, kinds_refus
         yield _row(value, f"not {', '.join(kinds_refused)}", remedy)
 
 
-def space_faults(path: str, found: Filesystem, bytes_missing: int) -> Iterator[dict]:
-    """Yield what is wrong with the space: `bytes_missing` must fit, and a little must be left."""
+def space_faults(path: str, found: Filesystem, bytes_missing: int, old_bytes: int = 0) -> Iterator[dict]:
+    """Yield what is wrong with the space: `bytes_missing` must fit, and a little must be left.
+
+    `old_bytes` are those of older revisions, which stay until a release with the new one was accepted.
+    """
     needed = round(bytes_missing * (1 + MARGIN))
     if needed > found.bytes_free:
         limit = f"{needed} bytes: {bytes_missing} to fetch, and {MARGIN:.0%} to spare"
         remedy = f"free {needed - found.bytes_free} bytes on {found.mount_point}, or choose another path"
+        if old_bytes:
+            remedy += f"; {old_bytes} bytes there are older revisions, kept until a release with this one is accepted"
         yield _row(f"{found.bytes_free} bytes free on {path}", limit, remedy)
 
 

@@ -16,9 +16,9 @@ description:
 author: The sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   name:
-    description: The agent.
+    description: The agent; C(proof) is what the fetch agent and the collection's modules share.
     type: str
-    choices: [fetch, keeper]
+    choices: [fetch, keeper, proof]
     required: true
   files:
     description: Content by file name. The action of the same name sets it; it is not for playbooks.
@@ -50,8 +50,8 @@ import hashlib
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.store import write_atomically
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.filesystem import make_folder
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.store import write_atomically
 
 FOLDER = Path("/usr/lib/kimi-k3")
 
@@ -77,7 +77,7 @@ def main():
     """Entry point of the module."""
     module = AnsibleModule(
         argument_spec={
-            "name": {"type": "str", "required": True, "choices": ["fetch", "keeper"]},
+            "name": {"type": "str", "required": True, "choices": ["fetch", "keeper", "proof"]},
             "files": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,

@@ -45,6 +45,12 @@ options:
     type: list
     elements: dict
     required: true
+  access:
+    description:
+      - How the origins are reached, with the options of M(sovereign.kimi_k3.manifest) named C(token_file), C(ca_file),
+        C(proxy) and C(proxy_file).
+    type: dict
+    default: {}
   images:
     description: Images as C(registry/name@sha256:...). An index is copied with the images of all processors in it.
     type: list

@@ -8,16 +8,22 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: manifest
-short_description: Read a checkpoint's manifest from its origins
+short_description: Read a checkpoint's manifest from its origins or from a file
 version_added: 0.1.0
 description:
   - Asks a hub for path, size and SHA-256 of every file of a repository at a pinned commit. Small files that have only
     a git hash are downloaded, checked by it, and their SHA-256 is recorded.
+  - Or reads the manifest from a file. A hub that is among the origins must then say the same.
+  - Asks an HTTP mirror for one byte of the smallest file, to say early that it cannot be reached; a drive is not
+    looked for. Origins that fail are a warning where another one is there.
   - Runs on the controller and connects to no host. Nothing is read from a cache.
 author: The sovereign.kimi_k3 authors (!UNKNOWN)
 options:
   origins:
-    description: Where the checkpoint comes from, tried in order, each as C({kind, url}); C(kind) is C(hub).
+    description:
+      - Where the checkpoint comes from, tried in order. C({kind, url}) with the C(kind) C(hub) or C(http), the URL of
+        C(http) being the folder of the manifest's files; C({kind, urls_file}) with the kind C(http), a JSON file of
+        C({path, URL}) on the controller; or C({kind, path}) with the kind C(drive).
     type: list
     elements: dict
     required: true
@@ -29,8 +35,20 @@ options:
     description: The commit, as 40 hexadecimal digits. Branches and tags are refused.
     type: str
     required: true
+  manifest_file:
+    description: File on the controller that holds the manifest as JSON. Needed where no origin is a hub.
+    type: path
   token_file:
-    description: File on the controller that holds an access token.
+    description: File on the controller that holds an access token. It is shown to hubs only.
+    type: path
+  ca_file:
+    description: File on the controller with certificates, as PEM, that are trusted besides the system's own.
+    type: path
+  proxy:
+    description: Proxy for all requests, as C(http://HOST:PORT).
+    type: str
+  proxy_file:
+    description: File on the controller that holds the proxy's URL, where it has a password.
     type: path
   expected_bytes:
     description: Size of all files together, as the catalogue knows it.
@@ -43,7 +61,7 @@ options:
   state:
     description:
       - Folder on the controller where the site keeps the manifests that it has seen, one file a commit.
-      - An origin's answer for a commit that is kept must be the same; a new commit is kept when it has no fault.
+      - The manifest of a commit that is kept must stay the same; that of a new commit is kept when it has no fault.
       - Where no origin answers, a kept manifest is used.
     type: path
   code_change_allowed:

@@ -119,9 +119,13 @@ router:
   returned: success
 checkpoint:
   description:
-    - Repository, commit, place on a node, origins, number of files and bytes as far as known.
-    - C(owners) are the nodes that bring it over the site's link, each with its share of the bytes; C(load) estimates
-      how long a node reads it.
+    - Repository, commit, place on a node, number of files and bytes as far as known.
+    - C(origins) in their order, C(drives) with the hosts that have each, C(access) with the files and the proxy that
+      lead there, C(manifest_file).
+    - C(nodes) are the hosts that take part, each with the address and C(port) at which it hands files on; C(wan_nodes)
+      those of them that may use the origins; C(owners) how many bytes each of these brings. C(shared) is the one that
+      writes a shared filesystem, then alone in C(nodes), or none.
+    - C(load) estimates how long a node reads it.
   type: dict
   returned: success
 refusals:

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.faults import ConfigError
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.manifest import Manifest
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.faults import ConfigError
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.manifest import Manifest
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,21 @@ def _read(file: Path) -> Kept:
     return kept
 
 
-def code_differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, list[str]]:
-    """{path: unified diff} of the Python files that differ, appear or go."""
+def code_differences(before: Kept, manifest: Manifest, code: Mapping[str, str]) -> dict[str, list[str]]:
+    """{path: unified diff} of the Python files that differ, appear or go.
+
+    Where one of the two texts is not at hand, because a manifest came from a file, the hashes stand for them.
+    """
+    old, new = (
+        {entry.path: entry.sha256 for entry in one.files if entry.path.endswith(".py")}
+        for one in (before.manifest, manifest)
+    )
     found = {}
-    for path in sorted(before.keys() | after.keys()):
-        lines = list(_diff(path, before.get(path, ""), after.get(path, "")))
-        if lines or (path in before) != (path in after):
-            found[path] = lines
+    for path in sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path)):
+        if (path in before.code or path not in old) and (path in code or path not in new):
+            found[path] = list(_diff(path, before.code.get(path, ""), code.get(path, "")))
+        else:
+            found[path] = [f"--- a/{path}  sha256 {old.get(path)}", f"+++ b/{path}  sha256 {new.get(path)}"]
     return found
 
 

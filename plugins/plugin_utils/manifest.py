@@ -1,54 +1,40 @@
 # Copyright (c) 2026 the sovereign.kimi_k3 authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The manifest of a checkpoint, read from a hub at a pinned commit.
+"""The manifest of a checkpoint: from a hub at a pinned commit, from a file, or from both.
 
 The hub's tree gives path and size of every file and the SHA-256 of the large ones. The small ones
 have only a git blob hash: they are downloaded, compared with it, and their SHA-256 is recorded.
 Nothing comes from the hub client's cache, so an origin that is gone is never taken for one that answers.
+Of an HTTP mirror only one byte is asked, to say early that it cannot be reached; of a drive nothing.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import hashlib
+import json
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
-import httpx2
 import huggingface_hub
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import manifest as manifests
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.faults import ConfigError, SourceFault, WrongBytes
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.manifest import Entry, Manifest
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.origin import Origin
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils import frozen
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof import manifest as manifests
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.faults import ConfigError
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.manifest import Entry, Manifest
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils import frozen, reach
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.reach import Access, Fault, NoAnswer, OriginFailed
 from huggingface_hub import errors
 
-CONNECT_SECONDS = 10
-TOTAL_SECONDS = 60
 # The hub keeps files of 10 MiB and more as LFS files; leave room for mirrors with another threshold.
 SMALL_BYTES = 64 << 20
 
 
-@dataclass(frozen=True)
-class Fault:
-    """Why there is no manifest, or not this one: where it comes from, value, limit, remedy."""
-
-    where: str
-    value: object
-    limit: str
-    remedy: str
-
-    def as_dict(self) -> dict:
-        """Return it as plain data."""
-        return asdict(self)
-
-
 @dataclass
 class Answer:
-    """A manifest or none, what forbids its use, and what one should know of the origins tried before."""
+    """A manifest or none, what forbids its use, and what one should know of the origins that failed."""
 
     manifest: Manifest | None = None
     code: dict[str, str] = field(default_factory=dict)  # the checkpoint's Python files, which run inside the engine
@@ -56,33 +42,100 @@ class Answer:
     warnings: list[Fault] = field(default_factory=list)
     code_diff: list[str] = field(default_factory=list)
     kept: bool = False  # the site has this manifest already
+    reached: bool = False  # some origin answers, or is a drive that only its nodes can look for
 
 
-class OriginFailed(Exception):
-    """An origin gave no manifest; holds the Fault."""
+def read(origins: list[dict], repo: str, commit: str, access: Access, file: str | None = None) -> Answer:
+    """Ask the hubs among the origins in order; the first that knows the commit and whose answer is sound decides.
 
-    def __init__(self, where: str, value: object, limit: str, remedy: str):
-        super().__init__(value)
-        self.fault = Fault(where, value, limit, remedy)
-
-
-def read(origins: list[dict], repo: str, commit: str, token_file: str | None = None) -> Answer:
-    """Ask the origins in order; the first that knows the commit and whose answer is sound decides."""
+    What it says must equal the file's manifest, where there is a file.
+    """
     if not manifests.COMMIT.fullmatch(commit):
         remedy = "write the commit itself, never a branch or a tag: a pin must not move"
         return Answer(faults=[Fault("serving_model_revision", commit, "40 hexadecimal digits", remedy)])
     if not origins:
         return Answer(faults=[Fault("checkpoint_origins", "none", "at least one origin", "name one")])
-    answer = Answer()
-    for number, origin in enumerate(origins):
+    answer = Answer(faults=list(access.faults()))
+    if not answer.faults:
+        _ask_hubs(answer, origins, repo, commit, access)
+    if file:
         try:
-            hub = _Hub(f"checkpoint_origins[{number}]", origin, repo, commit, token_file)
-            answer.manifest, answer.code = hub.manifest(), hub.code
-            return answer
+            _compare_file(answer, *from_file(file, repo, commit), file)
+        except OriginFailed as error:
+            answer.faults.append(error.fault)
+    elif not answer.faults and all(origin.get("kind") in ("http", "drive") for origin in origins):
+        remedy = "name the <commit>.json that bundle.yml writes beside a checkpoint"
+        answer.faults.append(Fault("checkpoint_manifest_file", "none", "a manifest, as no origin is a hub", remedy))
+    return answer
+
+
+def _ask_hubs(answer: Answer, origins: list[dict], repo: str, commit: str, access: Access) -> None:
+    for number, origin in enumerate(origins):
+        if origin.get("kind") in ("http", "drive"):
+            continue
+        try:
+            hub = _Hub(f"checkpoint_origins[{number}]", origin, repo, commit, access)
+            answer.manifest, answer.code, answer.reached = hub.manifest(), hub.code, True
+            return
         except OriginFailed as error:
             answer.warnings.append(error.fault)
-    answer.faults, answer.warnings = answer.warnings, []
-    return answer
+
+
+def from_file(file: str, repo: str, commit: str) -> tuple[Manifest, dict[str, str]]:
+    """Return the manifest that a file on the controller holds, and what Python files can be had; raise OriginFailed.
+
+    The file is what bundle.yml writes beside a checkpoint, or what another site froze.
+    """
+    where = "checkpoint_manifest_file"
+    try:
+        content = json.loads(Path(file).read_bytes())
+        froze = isinstance(content, dict) and "manifest" in content
+        manifest = Manifest.from_dict(content["manifest"] if froze else content)
+    except OSError as error:
+        remedy = "correct the path, or bring the file"
+        raise OriginFailed(where, f"{file}: {error.strerror}", "a file that can be read", remedy) from error
+    except (ValueError, ConfigError) as error:
+        remedy = "take the <commit>.json that bundle.yml writes beside a checkpoint"
+        raise OriginFailed(where, f"{file}: {error}", "a manifest as JSON", remedy) from error
+    if (manifest.repo, manifest.commit) != (repo, commit):
+        value = f"{file} is of {manifest.repo} at {manifest.commit}"
+        remedy = "bring the manifest of this commit, or correct serving_model_revision"
+        raise OriginFailed(where, value, f"{repo} at {commit}", remedy)
+    texts = content.get("code")
+    return manifest, dict(_code(manifest, texts if isinstance(texts, dict) else {}, Path(file).with_suffix("")))
+
+
+def _compare_file(answer: Answer, manifest: Manifest, code: dict[str, str], file: str) -> None:
+    """Take the file's manifest; a hub that answered must have said the same."""
+    if answer.manifest and answer.manifest.digest != manifest.digest:
+        remedy = "find out which of the two was changed; a commit's files never change by themselves"
+        limit = f"{answer.manifest.digest}, says the hub"
+        answer.faults.append(Fault("checkpoint_manifest_file", f"{file}: {manifest.digest}", limit, remedy))
+    elif not answer.manifest:
+        answer.manifest, answer.code = manifest, code
+
+
+def _code(manifest: Manifest, texts: Mapping[str, str], folder: Path) -> Iterator[tuple[str, str]]:
+    """The Python files that are among the texts, or in the folder where the checkpoint lies beside its manifest."""
+    for entry in (entry for entry in manifest.files if entry.path.endswith(".py")):
+        path, data = folder / entry.path, str(texts.get(entry.path, "")).encode()
+        if path.is_file() and path.stat().st_size == entry.size:
+            data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() == entry.sha256:
+            yield entry.path, data.decode("utf-8", errors="replace")
+
+
+def probe(answer: Answer, origins: list[dict], access: Access) -> None:
+    """Ask each HTTP mirror for a byte; an origin that fails is a fault where nothing else can be had."""
+    for number, origin in enumerate(origins):
+        try:
+            if origin.get("kind") == "http":
+                reach.probe(f"checkpoint_origins[{number}]", origin, answer.manifest, access)
+            answer.reached = answer.reached or origin.get("kind") in ("http", "drive")
+        except OriginFailed as error:
+            # A file that the site names is its own to have; a mirror may be gone for a while.
+            own = error.fault.where.endswith("urls_file")
+            (answer.faults if own else answer.warnings).append(error.fault)
 
 
 def size_faults(manifest: Manifest, expected_bytes: int | None) -> Iterator[Fault]:
@@ -104,7 +157,7 @@ def needed_faults(manifest: Manifest, needed: Sequence[str]) -> Iterator[Fault]:
 
 
 def compare(answer: Answer, repo: str, commit: str, folder: frozen.Folder, code_change_allowed: bool) -> None:
-    """Hold the origins' answer against what the site has frozen; without an answer, what is frozen will do."""
+    """Hold the manifest against what the site has frozen; without one, what is frozen will do."""
     kept = folder.find(commit)
     if kept and kept.manifest.repo != repo:
         kept = None
@@ -112,7 +165,6 @@ def compare(answer: Answer, repo: str, commit: str, folder: frozen.Folder, code_
     if answer.manifest is None:
         if kept:
             answer.manifest, answer.code = kept.manifest, dict(kept.code)
-            answer.warnings, answer.faults = answer.faults, []
         return
     if kept and kept.manifest.digest != answer.manifest.digest:
         remedy = "find out which origin was changed; a commit's files never change by themselves"
@@ -125,7 +177,7 @@ def compare(answer: Answer, repo: str, commit: str, folder: frozen.Folder, code_
 
 def _compare_code(answer: Answer, before: frozen.Kept, allowed: bool) -> None:
     """A new revision whose Python files differ waits for consent: engines run them."""
-    found = frozen.code_differences(before.code, answer.code)
+    found = frozen.code_differences(before, answer.manifest, answer.code)
     answer.code_diff = [line for lines in found.values() for line in lines]
     if found and not allowed:
         value = f"{', '.join(found)} differ from {before.manifest.commit}, which this site has served"
@@ -134,64 +186,34 @@ def _compare_code(answer: Answer, before: frozen.Kept, allowed: bool) -> None:
         answer.faults.append(Fault("serving_model_revision", value, limit, remedy))
 
 
-class _Client(httpx2.Client):
-    """The hub client's HTTP client, kept from waiting and from trying again: an answer is wanted soon.
-
-    Without it the hub library sets no timeout at all on these requests and tries six times.
-    """
-
-    def __init__(self, deadline: float):
-        super().__init__(follow_redirects=True)
-        self._deadline = deadline
-
-    def send(self, request: httpx2.Request, **options: object) -> httpx2.Response:
-        """Send one request within what is left of the time."""
-        left = min(CONNECT_SECONDS, self._deadline - time.monotonic())
-        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), max(left, 0.1))
-        try:
-            response = super().send(request, **options)
-        except httpx2.TransportError as error:
-            reason = str(error) or f"no answer within {left:.0f} s"
-            raise SourceFault(f"{request.url.host} port {_port(request.url)}: {reason}") from error
-        if response.status_code in (408, 429) or response.status_code >= 500:
-            raise SourceFault(f"{request.url.host} answered {response.status_code} {response.reason_phrase}")
-        return response
-
-
-def _port(url: httpx2.URL) -> int:
-    return url.port or {"https": 443}.get(url.scheme, 80)
-
-
 class _Hub:
     """One origin of kind hub, for one repository at one commit."""
 
-    def __init__(self, where: str, origin: dict, repo: str, commit: str, token_file: str | None):
+    def __init__(self, where: str, origin: dict, repo: str, commit: str, access: Access):
         if origin.get("kind") != "hub" or not str(origin.get("url", "")).startswith(("http://", "https://")):
-            raise OriginFailed(where, origin, "{kind: hub, url: https://...}", "name a hub; no other kind is known")
+            raise OriginFailed(where, origin, "{kind: hub, url: https://...}", "name a hub, an HTTP mirror or a drive")
         self._where, self._url = where, origin["url"].rstrip("/")
-        self._repo, self._commit, self._token_file = repo, commit, token_file
-        self._deadline = time.monotonic() + TOTAL_SECONDS
+        self._repo, self._commit, self._token = repo, commit, access.token
+        self._deadline = time.monotonic() + reach.TOTAL_SECONDS
+        self._access = access
         self.code: dict[str, str] = {}
 
     def manifest(self) -> Manifest:
         """Return the manifest; raise OriginFailed."""
-        try:
-            origin = Origin(self._url, self._repo, self._commit, self._token_file, CONNECT_SECONDS)
-            entries = [self._entry(file, origin) for file in self._tree()]
-            manifest = Manifest(self._repo, self._commit, tuple(sorted(entries, key=lambda entry: entry.path)))
-        except OSError as error:
-            raise self._failed(f"{error.filename}: {error.strerror}", "a readable token", "see to that file") from error
+        tree = self._tree()
+        with self._access.client(self._deadline) as client:
+            entries = [self._entry(file, client) for file in tree]
+        manifest = Manifest(self._repo, self._commit, tuple(sorted(entries, key=lambda entry: entry.path)))
         if unsafe := list(manifest.faults()):
             raise self._failed("; ".join(unsafe), "safe names, each once", "do not use this origin")
         return manifest
 
     def _tree(self) -> list[huggingface_hub.hf_api.RepoFile]:
-        token = Path(self._token_file).read_text(encoding="utf-8").strip() if self._token_file else False
-        huggingface_hub.set_client_factory(lambda: _Client(self._deadline))
-        api = huggingface_hub.HfApi(endpoint=self._url, token=token)
+        huggingface_hub.set_client_factory(lambda: self._access.client(self._deadline))
+        api = huggingface_hub.HfApi(endpoint=self._url, token=self._token or False)
         try:
             tree = list(api.list_repo_tree(self._repo, recursive=True, revision=self._commit))
-        except SourceFault as error:
+        except NoAnswer as error:
             remedy = "see to the route, the name and the proxy from here to it, or name another origin"
             raise self._failed(f"{self._url} cannot be reached: {error}", "an origin that answers", remedy) from error
         except errors.HfHubHTTPError as error:
@@ -216,7 +238,7 @@ class _Hub:
         limit, remedy = "an origin that lets us read", "give a token that may read it, or correct the repository's name"
         return self._failed(f"{place} is refused: {status} {error.response.reason_phrase}", limit, remedy)
 
-    def _entry(self, file: huggingface_hub.hf_api.RepoFile, origin: Origin) -> Entry:
+    def _entry(self, file: huggingface_hub.hf_api.RepoFile, client: reach.Client) -> Entry:
         if file.lfs:
             return Entry(file.path, file.size, file.lfs.sha256)
         if fault := manifests.path_fault(file.path):
@@ -224,7 +246,7 @@ class _Hub:
         if file.size > SMALL_BYTES:
             value = f"{file.path}: {file.size} bytes and no SHA-256"
             raise self._failed(value, f"a SHA-256 for files above {SMALL_BYTES} bytes", "name another origin")
-        data = self._download(Entry(file.path, file.size, ""), origin)
+        data = self._download(Entry(file.path, file.size, ""), client)
         found = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
         if found != file.blob_id:
             value = f"{file.path} from {self._url}: git hash {found}"
@@ -233,21 +255,21 @@ class _Hub:
             self.code[file.path] = data.decode("utf-8", errors="replace")
         return Entry(file.path, file.size, hashlib.sha256(data).hexdigest())
 
-    def _download(self, entry: Entry, origin: Origin) -> bytes:
-        data = bytearray()
+    def _download(self, entry: Entry, client: reach.Client) -> bytes:
+        url = f"{self._url}/{self._repo}/resolve/{self._commit}/{quote(entry.path)}"
         try:
-            with origin.open(entry) as stream:
-                while (block := stream.read()) and len(data) <= entry.size and time.monotonic() < self._deadline:
-                    data += block
-        except (SourceFault, WrongBytes) as error:
+            # The client drops this header when a redirect leads to another host.
+            data = client.download(url, entry.size, {"Authorization": f"Bearer {self._token}"} if self._token else {})
+        except NoAnswer as error:
             limit = f"{entry.size} bytes, says its own tree"
-            raise self._failed(f"{entry.path}: {error}", limit, "run again, or name another origin") from error
+            raise self._failed(
+                f"{entry.path} from {self._url}: {error}", limit, "run again, or name another origin"
+            ) from error
         if len(data) != entry.size:
             value = f"{entry.path} from {self._url}: {len(data)} bytes"
-            raise self._failed(
-                value, f"{entry.size} bytes within {TOTAL_SECONDS} s", "run again, or name another origin"
-            )
-        return bytes(data)
+            limit = f"{entry.size} bytes within {reach.TOTAL_SECONDS} s, says its own tree"
+            raise self._failed(value, limit, "run again, or name another origin")
+        return data
 
     def _failed(self, value: object, limit: str, remedy: str) -> OriginFailed:
         return OriginFailed(self._where, value, limit, remedy)
@@ -258,7 +280,8 @@ def check(
     repo: str,
     commit: str,
     *,
-    token_file: str | None = None,
+    access: Access | None = None,
+    manifest_file: str | None = None,
     expected_bytes: int | None = None,
     needed: Sequence[str] = (),
     state: str | None = None,
@@ -268,7 +291,8 @@ def check(
 
     `state` is the folder of the site's frozen manifests.
     """
-    answer = read(origins, repo, commit, token_file)
+    access = access or Access()
+    answer = read(origins, repo, commit, access, manifest_file)
     if answer.manifest:
         answer.faults += [*size_faults(answer.manifest, expected_bytes), *needed_faults(answer.manifest, needed)]
     if state:
@@ -277,4 +301,8 @@ def check(
         except ConfigError as error:
             remedy = "restore the file, or move it away and let this run freeze the origin's answer"
             answer.faults.append(Fault("frozen manifest", str(error), "what an earlier run froze", remedy))
+    if answer.manifest and not answer.faults:
+        probe(answer, origins, access)
+    if not (answer.reached or answer.kept):
+        answer.faults, answer.warnings = [*answer.faults, *answer.warnings], []
     return answer

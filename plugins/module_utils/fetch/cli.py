@@ -1,16 +1,16 @@
 # Copyright (c) 2026 the sovereign.kimi_k3 authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fetch agent: puts one checkpoint revision on a node and proves it, byte for byte.
+"""The fetch agent: puts one checkpoint revision on a node, proves it byte for byte, and hands it on to other nodes.
 
-It knows a `manifest`, the files on the node (`store`), where bytes come from (`origin`) and how one file becomes whole
-(`transfer`); `agent` runs the files in parallel and `status` tells Ansible about it. Standard library only.
+`proof` knows the manifest and the files on the node. Here: `sources` of bytes, how a file becomes whole (`transfer`),
+what is next and from whom (`scheduler`), what others ask (`server`), what Ansible reads (`status`), and the `agent`.
 
     fetch  --config FILE            make the checkpoint whole (what kimi-k3-fetch.service runs)
     verify --config FILE --quick    compare with the manifest by stamps: one stat per file
     verify --config FILE --full     read and hash every file
 
-Exit codes: 0 complete or whole; 1 verify found bad files (one line each); 2 unusable configuration or manifest;
+Exit codes: 0 complete or whole; 1 verify found bad files (one line each); 2 unusable configuration, manifest or port;
 3 another run is at work; 4 files could not be fetched; 5 no space left; 6 another fault of the local disk;
 7 stopped by a signal. Whatever the code, a later run goes on where this one ended.
 """
@@ -20,9 +20,9 @@ from __future__ import annotations
 import argparse
 import sys
 
+from ..proof.faults import AlreadyRunning, ConfigError
+from ..proof.store import Store, verify
 from . import agent, config
-from .faults import AlreadyRunning, ConfigError
-from .store import Store
 
 
 def main() -> int:
@@ -38,7 +38,7 @@ def main() -> int:
         settings, manifest = config.load(options.config)
         if options.command == "fetch":
             return agent.fetch(settings, manifest)
-        faults = agent.verify(Store(settings, manifest), options.full)
+        faults = verify(Store(settings, manifest), options.full)
     except (ConfigError, AlreadyRunning, OSError) as error:
         print(error, file=sys.stderr)
         return {ConfigError: agent.UNUSABLE, AlreadyRunning: agent.LOCKED}.get(type(error), agent.DISK)

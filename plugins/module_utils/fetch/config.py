@@ -5,69 +5,70 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from .faults import ConfigError
-from .manifest import Manifest
+from ..proof.faults import ConfigError
+from ..proof.manifest import Manifest, read_json
 
 
 @dataclass(frozen=True)
 class Config:
-    """Where things are, and how patient to be.
+    """Where things are, who takes part, and how patient to be; times in seconds.
 
     `published` holds the whole files and nothing else; `parts` (same filesystem) what is on its way; `state` the
     manifest, stamps and status. `lock` is one per model: revisions share the place where old parts are cleaned up.
-    `origins` are base URLs of hubs, tried in order; `tries` counts those in a row that brought no byte.
+    `origins` are tried in order: {kind: hub|http, url}, {kind: http, urls_file} or {kind: drive, path}.
+    `nodes`: `address:port` of all that take part, this one included; none: this node is alone and serves nobody.
     """
 
     published: Path
     parts: Path
     state: Path
     lock: Path
-    origins: tuple[str, ...]
+    origins: tuple[dict, ...]
     token_file: str | None = None
+    ca_file: str | None = None
+    proxy: str | None = None
+    node: str = "this node"
+    nodes: dict[str, str] = field(default_factory=dict)
+    wan_nodes: tuple[str, ...] = ()
     streams: int = 3
     stall_seconds: float = 30
-    tries: int = 8
+    floor_bytes_per_second: int = 65536
+    patience_seconds: float = 900
+    silence_seconds: float = 30
+    linger_seconds: float = 3600
+    read_back: bool = False
 
     @classmethod
     def from_dict(cls, data: dict) -> Config:
         """Read plain data; raise ConfigError."""
         try:
             paths = {name: Path(data[name]) for name in ("published", "parts", "state", "lock")}
-            return cls(**{**data, **paths, "origins": tuple(data["origins"])})
+            nodes = data.get("nodes") or {data.get("node", cls.node): ""}
+            wan = tuple(data.get("wan_nodes") or nodes)
+            known = {**data, **paths, "origins": tuple(data["origins"]), "nodes": nodes, "wan_nodes": wan}
+            config = cls(**known)
         except (KeyError, TypeError) as error:
             raise ConfigError(f"not a configuration of the fetch agent: {error!r}") from error
+        if config.node not in nodes or not set(wan) <= set(nodes):
+            raise ConfigError(f"node {config.node!r} or one of wan_nodes {list(wan)} is not one of {list(nodes)}")
+        return config
 
-    @property
-    def config_file(self) -> Path:
-        """Where this configuration is kept."""
-        return self.state / "config.json"
+    def file(self, name: str) -> Path:
+        """Where one of the agent's own files is: config, manifest, stamps, status or proved."""
+        return self.state / f"{name}.json"
 
-    @property
-    def manifest_file(self) -> Path:
-        """The manifest that the published files must equal."""
-        return self.state / "manifest.json"
 
-    @property
-    def status_file(self) -> Path:
-        """What the agent does, for Ansible to read."""
-        return self.state / "status.json"
+def place(address: str) -> tuple[str, int]:
+    """(host, port) of `host:port` or `[host]:port`."""
+    parts = urlsplit(f"//{address}")
+    return str(parts.hostname), int(parts.port or 0)
 
 
 def load(path: str) -> tuple[Config, Manifest]:
     """Read a configuration file and the manifest beside it; raise ConfigError."""
-    config = Config.from_dict(_read(Path(path)))
-    return config, Manifest.from_dict(_read(config.manifest_file))
-
-
-def _read(path: Path) -> dict:
-    try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: {error}") from error
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path}: must hold a mapping")
-    return data
+    config = Config.from_dict(read_json(Path(path)))
+    return config, Manifest.from_dict(read_json(config.file("manifest")))

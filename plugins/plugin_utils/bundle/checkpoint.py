@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.checkpoint import Checkpoint
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.store import write_atomically
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.store import write_atomically
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.bundle.drive import Drive
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.bundle.work import SHOW_SECONDS, Failed, Say, tied
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.progress import progress_line
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.reach import Access
 
 PIPES = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
 AGENT = Path(__file__).parents[2] / "module_utils" / "fetch"
@@ -24,11 +25,13 @@ class OnDrive:
 
     name = "checkpoint"
 
-    def __init__(self, drive: Drive, model: str, manifest: dict, origins: list[dict]):
+    def __init__(self, drive: Drive, model: str, manifest: dict, origins: list[dict], access: Access | None = None):
         self.model, self._drive = model, drive
         organisation, _, name = str(manifest["repo"]).partition("/")
         place, state = drive.checkpoints / organisation, drive.work / "checkpoint"
-        self._checkpoint = Checkpoint(str(place), name, manifest, origins, state=str(state))
+        access = access or Access()
+        way = {"token_file": access.token_file, "ca_file": access.ca_file, "proxy": access.proxy_url()}
+        self._checkpoint = Checkpoint(str(place), name, manifest, origins, state=str(state), **way)
         self.manifest, self.folder = self._checkpoint.manifest, self._checkpoint.config.published
 
     @property
@@ -57,10 +60,13 @@ class OnDrive:
         config.state.mkdir(parents=True, exist_ok=True)
         for file, data in self._checkpoint.wanted().items():
             write_atomically(file, data)
-        config.status_file.unlink(missing_ok=True)
-        argv = [sys.executable, "-I", str(AGENT), "fetch", "--config", str(config.config_file)]
-        with subprocess.Popen(tied(argv), **PIPES) as agent:
-            said = self._watch(agent, say)
+        config.file("status").unlink(missing_ok=True)
+        argv = [sys.executable, "-I", str(AGENT), "fetch", "--config", str(config.file("config"))]
+        try:
+            with subprocess.Popen(tied(argv), **PIPES) as agent:
+                said = self._watch(agent, say)
+        finally:
+            config.file("config").unlink(missing_ok=True)  # a drive is carried about: no proxy's password goes with it
         if agent.returncode:
             faults = self._checkpoint.status().get("faults", [])
             rows = ["{file}: expected {expected}; found {found}; remedy: {remedy}".format(**fault) for fault in faults]

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.store import hash_file
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.store import hash_file
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.bundle.drive import Drive
 
 FORMAT = 1

@@ -21,6 +21,7 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.bundle import (
     python,
 )
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.bundle.work import Failed, Say
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.reach import Access
 
 # What wheels and packages of the distribution take, generously, where they are not there yet.
 ALLOWANCE_BYTES = {"python": 500_000_000, "packages": 500_000_000}
@@ -52,6 +53,7 @@ class Wanted:
     manifest: dict
     origins: list[dict]
     images: list[str]
+    access: Mapping[str, str | None] = field(default_factory=dict)
     insecure_registries: list[str] = field(default_factory=list)
     architectures: list[str] = field(default_factory=list)
     platforms: list[str] | None = None
@@ -74,7 +76,9 @@ class Bundle:
         wanted, place = self.wanted, self.drive
         requirements = Path(wanted.requirements or python.COLLECTION / "requirements.txt")
         return {
-            "checkpoint": [checkpoint.OnDrive(place, wanted.model, wanted.manifest, wanted.origins)],
+            "checkpoint": [
+                checkpoint.OnDrive(place, wanted.model, wanted.manifest, wanted.origins, Access(**wanted.access))
+            ],
             "images": [images.OnDrive(place, image, wanted.insecure_registries) for image in wanted.images],
             "collection": [python.Tarball(place)],
             "python": [python.Wheels(place, requirements, wanted.python_version, wanted.python_machine)],

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.store import hash_file
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.store import hash_file
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.bundle.checkpoint import write
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.bundle.drive import Drive
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.bundle.work import (

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import several
+
 WIDTH = 110
 BAR = 40
 # Sign and name of each part of a bar, from the left.
@@ -77,3 +79,39 @@ def memory_lines(replicas: Sequence[dict], hardware: dict[str, str]) -> Iterator
         yield f"  {pool} {parallel}, one {model}"
         yield f"    ▕{bar(memory)}▏ {figures(memory)}"
         yield f"     {'at most ' if memory['kv_at_most'] else ''}{tokens} of {memory['max_model_len']:,}"
+
+
+def checkpoint_lines(checkpoint: dict) -> Iterator[str]:
+    """Where the checkpoint comes from, who brings how much of it, and whom it reaches from there."""
+    size = _size(checkpoint["bytes"])
+    yield f"Checkpoint: {size} in {checkpoint['files'] or 'so many'} files, from the origin once:"
+    yield f"  {', else '.join(_origin(origin, checkpoint) for origin in checkpoint['origins'])}"
+    owners = checkpoint["owners"]
+    each = " each" if len(owners) > 1 else ""
+    yield f"    ─► {several([row['node'] for row in owners])}: {_size(owners[0]['bytes'])}{each}"
+    if target := _target(checkpoint):
+        yield f"    ─► {target}"
+
+
+def _origin(origin: dict, checkpoint: dict) -> str:
+    """One origin in words; of a file of signed URLs its name."""
+    words = f"{origin['kind']} {origin.get('url') or origin.get('path') or origin['urls_file']}"
+    places = [row["nodes"] for row in checkpoint["drives"] if row["path"] == origin.get("path")]
+    return f"{words} on {several(places[0])}" if places else words
+
+
+def _target(checkpoint: dict) -> str:
+    """Those that the nodes which use an origin hand it on to."""
+    if checkpoint["shared"]:
+        return f"{checkpoint['root']}, which all nodes share"
+    users = checkpoint["wan_nodes"]
+    others = [name for name in checkpoint["nodes"] if name not in users]
+    parts = ["each other"] if len(users) > 1 else []
+    parts += [several(others)] if others else []
+    return f"{' and '.join(parts)}, on port {checkpoint['port']}" if parts else ""
+
+
+def _size(size: int | None) -> str:
+    if size is None:
+        return "as many bytes as its manifest says"
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"

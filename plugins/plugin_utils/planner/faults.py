@@ -32,7 +32,16 @@ class Fault:
         return f"{self.node}.{self.variable}" if self.node else self.variable
 
     def as_dict(self) -> dict:
-        return {"where": self.where, "value": self.value, "limit": self.limit, "remedy": self.remedy}
+        return {"where": self.where, "value": bare(self.value), "limit": bare(self.limit), "remedy": self.remedy}
+
+
+def bare(value: object) -> object:
+    """The same without user and password of any URL in it: what is wrong is printed."""
+    if isinstance(value, dict):
+        return {key: bare(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [bare(item) for item in value]
+    return re.sub(r"(?<=://)[^/\s'\"]*@", "", value) if isinstance(value, str) else value
 
 
 def natural(name: str) -> tuple:

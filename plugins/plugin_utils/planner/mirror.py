@@ -65,6 +65,8 @@ def mirrored(site: Site, mirror: Mirror | None) -> Site:
     """The site as its nodes see it: image and checkpoint come from the mirror."""
     if mirror is None:
         return site
-    origins = [{"kind": "hub", "url": mirror.url}]
+    near = {"checkpoint_origins": [{"kind": "hub", "url": mirror.url}]}
+    # How the sources outside are reached is no business of a host on the site.
+    near |= dict.fromkeys(f"checkpoint_{name}" for name in ("token_file", "ca_file", "proxy", "proxy_file"))
     image = mirror.image(site.image) if site.image else None
-    return replace(site, values={**site.values, "checkpoint_origins": origins}, image=image)
+    return replace(site, values={**site.values, **near}, image=image)

@@ -77,16 +77,17 @@ def listening(ports: Mapping[str, int | list[int]]) -> Iterator[tuple[str, int]]
             yield name, port
 
 
-def port_faults(nodes: Mapping[str, dict]) -> Iterator[Fault]:
+def port_faults(nodes: Mapping[str, dict], fetch: int) -> Iterator[Fault]:
     """`nodes` is the plan's: nothing on a node shares a port, none can be taken by an outgoing connection."""
     for node, content in nodes.items():
-        taken = {port: name for name, port in AGENT_PORTS.items()}
+        taken = {port: name for name, port in {**AGENT_PORTS, "fetch": fetch}.items()}
         for engine in content["engines"]:
             for name, port in listening(engine["ports"]):
                 where, owner = f"{engine['name']}.ports.{name}", f"{engine['name']} ({name})"
                 remedy = "change ports in the site's catalogue/profiles"
                 if port in taken:
-                    yield Fault(where, port, f"{taken[port]} listens there already", remedy, node)
+                    other = ", or checkpoint_port" if port == fetch else ""
+                    yield Fault(where, port, f"{taken[port]} listens there already", f"{remedy}{other}", node)
                 if port > 65535:
                     yield Fault(where, port, "must be 65535 or less", remedy, node)
                 if port in EPHEMERAL:

@@ -19,7 +19,13 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import (
 )
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.arguments import READY, Arguments, load_estimate
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Catalogue
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.checkpoint import shares
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.checkpoint import (
+    Spread,
+    access,
+    origins,
+    read_spread,
+    shares,
+)
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault, as_dicts, natural
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.inventory import (
     Spelling,
@@ -70,19 +76,18 @@ def plan(
     refusals += [*gates.override_faults(declared, catalogue), *features.exclusion_faults(declared)]
     required = _required_groups(declared)
     refusals += [*group_faults(groups, required), *pairing.group_faults(declared, groups)]
-    names = {name for group in {*required, "gpu_nodes"} - {"service_hosts"} for name in groups.get(group, [])}
-    members, node_faults = read_nodes(sorted(names), nodes, declared.image, catalogue)
-    refusals += node_faults
-    ours = {name for group in (*required, "gpu_nodes", "spare_nodes") for name in groups.get(group, [])}
-    refusals += network.duplicate_faults({name: nodes.get(name, {}) for name in sorted(ours, key=natural)})
+    ours = _hosts_of((*required, "gpu_nodes", "spare_nodes"), groups, nodes)
+    pooled = _hosts_of({*required, "gpu_nodes"} - {"service_hosts"}, groups, nodes)
+    members, node_faults = read_nodes(list(pooled), nodes, declared.image, catalogue)
+    refusals += [*node_faults, *network.duplicate_faults(ours)]
     layout = lay_out(declared, members, groups) if declared.profile else Layout()
-    refusals += layout.faults
+    seen = mirrored(declared, mirror)
+    spread = read_spread(declared, seen, nodes, groups, [*refusals, *layout.faults])
     ready = _judged(declared, layout, {fault.node for fault in node_faults}, catalogue)
-    if declared.complete:
-        refusals += _replica_faults(declared, ready, catalogue)
+    refusals += [*layout.faults, *spread.faults, *_replica_faults(declared, ready, catalogue)]
     if refusals:
         return _refused(declared, refusals, warnings)
-    found = _render(mirrored(declared, mirror), layout, ready, warnings, _service_address(groups, nodes))
+    found = _render(seen, layout, spread, ready, warnings, _service_address(groups, nodes))
     return _sealed(found | _origins(declared, layout, mirror))
 
 
@@ -93,7 +98,9 @@ def _judged(site: Site, layout: Layout, refused: set[str], catalogue: Catalogue)
 
 
 def _replica_faults(site: Site, ready: Sequence[Ready], catalogue: Catalogue) -> Iterator[Fault]:
-    """What only shows once sound nodes stand in replicas."""
+    """What only shows once sound nodes stand in replicas, and the catalogue knows what they serve."""
+    if not site.complete:
+        return
     replicas = [row.replica for row in ready]
     # Where the sizes are wrong, that says more than that nobody has tried them.
     yield from list(misfit_faults(site, ready, catalogue)) or unknown_faults(site, replicas)
@@ -110,6 +117,12 @@ def _required_groups(site: Site) -> dict[str, str]:
     pools = site.profile["pools"] if site.profile else {"unified": {"group": "gpu_nodes"}}
     nodes = {shape["group"]: f"its nodes are the {pool} pool" for pool, shape in pools.items()}
     return {**nodes, "service_hosts": "the site's registry, router and monitoring stand there"}
+
+
+def _hosts_of(names: Iterable[str], groups: Mapping[str, list], nodes: Mapping[str, Mapping]) -> dict[str, Mapping]:
+    """The variables of every host of these groups."""
+    members = {host for name in names for host in groups.get(name, [])}
+    return {host: nodes.get(host, {}) for host in sorted(members, key=natural)}
 
 
 def _service_address(groups: Mapping[str, list], nodes: Mapping[str, Mapping]) -> str:
@@ -143,12 +156,14 @@ def _refused(site: Site, refusals: list[Fault], warnings: list[Fault]) -> dict:
     }
 
 
-def _render(site: Site, layout: Layout, ready: Sequence[Ready], warnings: list[Fault], address: str) -> dict:
+def _render(
+    site: Site, layout: Layout, spread: Spread, ready: Sequence[Ready], warnings: list[Fault], address: str
+) -> dict:
     nodes: dict[str, dict] = {}
     for row in ready:
         for engine, arguments, _held in row.engines:
             nodes.setdefault(engine.node.name, {"engines": []})["engines"].append(_engine(site, row, engine, arguments))
-    late = list(network.port_faults(nodes))
+    late = list(network.port_faults(nodes, site["checkpoint_port"]))
     if late:
         return _refused(site, late, warnings)
     found = _gates(site, ready)
@@ -173,7 +188,7 @@ def _render(site: Site, layout: Layout, ready: Sequence[Ready], warnings: list[F
         "replicas": [_replica(row) for row in ready],
         "nodes": nodes,
         "router": router([row.replica for row in ready], slowest, address),
-        "checkpoint": _checkpoint(site, list(nodes)),
+        "checkpoint": _checkpoint(site, spread),
         "gates": [row.as_dict() for row in found],
         "refusals": [],
         "deploy_refusals": as_dicts(deploy),
@@ -211,24 +226,32 @@ def _origins(declared: Site, layout: Layout, mirror: Mirror | None) -> dict:
         "insecure_registries": [mirror.registry] if mirror else [],
         "sources": {
             "image": declared.image.reference,
-            "origins": declared["checkpoint_origins"],
+            "origins": origins(declared),
+            "access": access(declared),
             "architectures": sorted({node.hardware["architecture"] for node in nodes}),
         },
     }
 
 
-def _checkpoint(site: Site, nodes: Sequence[str]) -> dict:
+def _checkpoint(site: Site, spread: Spread) -> dict:
     return {
         "repo": site.model["repo"],
         "commit": site["serving_model_revision"],
         "root": site.checkpoint_root,
         "path": site.model_path,
         "mount_required": site["checkpoint_mount_required"],
-        "origins": site["checkpoint_origins"],
+        "origins": origins(site),
+        "drives": spread.drives,
+        "access": access(site),
+        "manifest_file": site["checkpoint_manifest_file"],
+        "nodes": spread.nodes,
+        "wan_nodes": spread.wan,
+        "shared": spread.writer,
+        "port": site["checkpoint_port"],
         "files": site.model["files"],
         "bytes": site.model["bytes"],
         "needed": site.model.get("needed") or [],
-        "owners": shares(nodes, site.model["bytes"]),
+        "owners": shares(spread.wan, site.model["bytes"]),
         "load": load_estimate(site),
     }
 

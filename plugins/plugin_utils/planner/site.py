@@ -9,18 +9,15 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import unknown
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import origins, unknown
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.catalogue import Catalogue, Entry
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.faults import Fault, known, suggest
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.image import Image
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.network import AGENT_PORTS
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.values import Variable, read
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
-PATH = re.compile(r"/[A-Za-z0-9._/-]+")
-HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?")
-ORIGIN_KINDS = ("hub",)
 POOLS = ("unified", "prefill", "decode")
 # A directory of the operating system is never a place for a checkpoint; below the first group
 # nothing is, below the second a directory of one's own may be.
@@ -49,7 +46,16 @@ VARIABLES = {
     "checkpoint_mount_required": Variable(bool, default=True, example="true"),
     "checkpoint_read_mb_per_second": Variable(int, required=False, example="5000"),
     "checkpoint_code_change_allowed": Variable(bool, default=False, example="true"),
+    "checkpoint_old_revisions_removal_allowed": Variable(bool, default=False, example="true"),
     "checkpoint_origins": Variable(list, example="[{kind: hub, url: https://huggingface.co}]"),
+    "checkpoint_wan_nodes": Variable(list, required=False, example="[gpu-01, gpu-02]"),
+    "checkpoint_shared": Variable(bool, default=False, example="true"),
+    "checkpoint_port": Variable(int, default=AGENT_PORTS["fetch"], example="7654"),
+    "checkpoint_manifest_file": Variable(str, required=False, example='"{{ inventory_dir }}/kimi-k3.json"'),
+    "checkpoint_token_file": Variable(str, required=False, example='"{{ inventory_dir }}/hub-token"'),
+    "checkpoint_ca_file": Variable(str, required=False, example="/etc/ssl/certs/our-ca.pem"),
+    "checkpoint_proxy": Variable(str, required=False, example="http://proxy.lan:3128"),
+    "checkpoint_proxy_file": Variable(str, required=False, example='"{{ inventory_dir }}/proxy"'),
     "mirror": Variable(str, required=False, example="service-01"),
     "licence_accepted_by": Variable(str, required=False, example="the name of the person who read the licence"),
 }
@@ -114,11 +120,7 @@ def read_site(variables: Mapping, catalogue: Catalogue) -> tuple[Site, list[Faul
     faults += _revision(site)
     faults += _limits(site)
     faults += checkpoint_path_faults(values["checkpoint_path"])
-    for index, origin in enumerate(values["checkpoint_origins"] or []):
-        faults += origin_faults(f"checkpoint_origins[{index}]", origin)
-    if values["checkpoint_origins"] == []:
-        remedy = "add {kind: hub, url: https://huggingface.co}"
-        faults.append(Fault("checkpoint_origins", [], "at least one origin", remedy))
+    faults += origins.faults(values, site.model and site.model.get("repo"))
     if site.image:
         told = {fault.variable for fault in faults}
         faults += [fault for fault in site.image.faults(site.model) if fault.variable not in told]
@@ -158,7 +160,7 @@ def _limits(site: Site) -> Iterator[Fault]:
             elif number is not None and number < 1:
                 yield Fault(where, number, "must be 1 or more", "correct it, or leave it out")
     draft = site["serving_draft_model_path"]
-    if draft is not None and not PATH.fullmatch(draft):
+    if draft is not None and not origins.PATH.fullmatch(draft):
         limit = "must be an absolute path: an engine never calls out, so the name of a repository leads nowhere"
         yield Fault("serving_draft_model_path", draft, limit, "bring it to the nodes and write where it is")
     name = site["site_name"]
@@ -167,53 +169,16 @@ def _limits(site: Site) -> Iterator[Fault]:
 
 
 def checkpoint_path_faults(path: str | None) -> Iterator[Fault]:
-    """A checkpoint goes to a directory of its own, written so that it can be copied anywhere as it is."""
-    if path is None:
-        return
-    where, remedy = "checkpoint_path", "name a directory of its own, such as /srv/models"
+    """A checkpoint goes to a directory of its own."""
+    if path is not None:
+        remedy = "name a directory of its own, such as /srv/models"
+        yield from origins.path_faults("checkpoint_path", path, remedy, _system_faults)
+
+
+def _system_faults(where: str, path: str, remedy: str) -> Iterator[Fault]:
     clean = posixpath.normpath(path)
-    if not path.startswith("/"):
-        yield Fault(where, path, "must be an absolute path", remedy)
-    elif clean in ("/", "//"):
-        yield Fault(where, path, "must not be the root of the filesystem", remedy)
-    elif not PATH.fullmatch(path) or clean != path.rstrip("/"):
-        yield Fault(where, path, "letters, digits, - . _ and single slashes; no . or .. as a name", remedy)
-    elif clean in SYSTEM_DIRECTORIES or any(clean == tree or clean.startswith(f"{tree}/") for tree in SYSTEM_TREES):
+    if clean in SYSTEM_DIRECTORIES or any(clean == tree or clean.startswith(f"{tree}/") for tree in SYSTEM_TREES):
         yield Fault(where, path, "must not be a directory of the operating system", remedy)
-
-
-def origin_faults(where: str, origin: object) -> Iterator[Fault]:
-    """An origin is {kind: hub, url: http(s)://HOST[:PORT]}."""
-    example = "write {kind: hub, url: https://huggingface.co}"
-    if not isinstance(origin, dict) or set(origin) != {"kind", "url"}:
-        found = sorted(map(str, origin)) if isinstance(origin, dict) else origin  # values may be secrets
-        yield Fault(where, found, "must have kind and url, nothing else", example)
-        return
-    if origin["kind"] not in ORIGIN_KINDS:
-        remedy = suggest(origin["kind"], ORIGIN_KINDS)
-        yield Fault(f"{where}.kind", origin["kind"], "this release fetches from a hub only", remedy)
-    yield from _url_faults(f"{where}.url", origin["url"], example)
-
-
-def _url_faults(where: str, given: object, example: str) -> Iterator[Fault]:
-    """The hub's address alone: serving_model says which repository, and a plan holds no secret."""
-    try:
-        url = urlsplit("" if re.search(r"\s", str(given)) else str(given))
-        sound = url.scheme in ("http", "https") and HOST.fullmatch(url.netloc.rpartition("@")[2]) and url.port != 0
-    except ValueError:
-        sound = False
-    if not sound:
-        shown = re.sub(r"//[^/]*@", "//", str(given)) if given else ""
-        yield Fault(where, shown, "must be http(s)://HOST[:PORT], without blanks", example)
-        return
-    host = url.netloc.rpartition("@")[2]
-    bare, remedy = f"{url.scheme}://{host}{url.path}", f"write {url.scheme}://{host}"
-    if "@" in url.netloc or url.query or url.fragment or "?" in str(given):
-        limit = "a plan holds no secret, so a URL has no user, password or query"
-        yield Fault(where, bare, limit, remedy)
-    elif url.path.strip("/"):
-        limit = "is the hub's address alone, without a path; serving_model says which repository"
-        yield Fault(where, bare, limit, remedy)
 
 
 def deploy_faults(site: Site) -> Iterator[Fault]:

@@ -21,6 +21,7 @@ def render(plan: dict, full: bool = True) -> str:
         *_pools(plan),
         *_memory(plan),
         "\n".join(_table(plan)),
+        "\n".join(drawing.checkpoint_lines(plan["checkpoint"])),
         *_gates(plan),
         *_notes(plan),
     ]

@@ -6,8 +6,8 @@ import random
 import time
 
 import pytest
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.manifest import Entry, Manifest
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.store import hash_file
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.manifest import Entry, Manifest
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.store import hash_file
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.bundle.checkpoint import OnDrive
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.bundle.drive import Drive
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.bundle.work import Failed

@@ -62,19 +62,28 @@ def test_refuses_a_path_through_a_link_and_says_where_it_leads(tmp_path, outside
 
 
 @pytest.mark.parametrize(
-    ("path", "mount_point", "kind"),
+    ("path", "mount_point", "kind", "source"),
     [
-        ("mounted here/models/deep", "mounted here", "xfs"),
-        ("memory", "memory", "tmpfs"),
-        ("not mounted", None, "ext4"),
+        ("mounted here/models/deep", "mounted here", "xfs", "/dev/sdb1"),
+        ("memory", "memory", "tmpfs", "tmpfs"),
+        ("not mounted", None, "ext4", "/dev/sda1"),
     ],
 )
-def test_finds_the_filesystem_that_would_hold_a_path(tmp_path, path, mount_point, kind):
+def test_finds_the_filesystem_that_would_hold_a_path(tmp_path, path, mount_point, kind, source):
     (tmp_path / "mounted here").mkdir()
     (tmp_path / "memory").mkdir()
     (tmp_path / "mountinfo").write_text(MOUNTINFO.format(tmp_path))
     found = filesystem.look(f"{tmp_path}/{path}", str(tmp_path / "mountinfo"))
-    assert (found.mount_point, found.kind) == (f"{tmp_path}/{mount_point}" if mount_point else "/", kind)
+    assert found.mount_point == (f"{tmp_path}/{mount_point}" if mount_point else "/")
+    assert (found.kind, found.source) == (kind, source)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_network"),
+    [("nfs4", True), ("lustre", True), ("fuse.sshfs", True), ("9p", True), ("xfs", False), ("fuse.mergerfs", False)],
+)
+def test_knows_what_other_machines_may_have_too(kind, is_network):
+    assert place(kind=kind).is_network == is_network
 
 
 @pytest.mark.parametrize(
@@ -101,3 +110,8 @@ def test_space_must_hold_what_is_missing_and_two_percent():
     assert fault["value"] == "1019 bytes free on /srv/models"
     assert fault["limit"].startswith("1020 bytes: 1000 to fetch")
     assert fault["remedy"].startswith("free 1 bytes")
+
+
+def test_space_that_lacks_says_what_older_revisions_hold():
+    (fault,) = filesystem.space_faults("/srv/models", place(bytes_free=0), 1000, old_bytes=5000)
+    assert "5000 bytes there are older revisions, kept until" in fault["remedy"]

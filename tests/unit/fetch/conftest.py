@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.checkpoint import settings
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import status
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.manifest import Entry, Manifest
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.store import hash_file
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.manifest import Entry, Manifest
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof.store import hash_file
 
 from tests.unit.running_hub import RunningHub
 
@@ -30,7 +30,15 @@ class Node:
 
     def __init__(self, root: Path, hub_files: Path, url: str):
         self.config = root / "config.json"
-        paths = settings(root / "models", "tiny", COMMIT, str(root / "state"), origins=[url], tries=4, streams=2)
+        paths = settings(
+            root / "models",
+            "tiny",
+            COMMIT,
+            str(root / "state"),
+            origins=[{"kind": "hub", "url": url}],
+            patience_seconds=5,
+            streams=2,
+        )
         self.published, self.parts, self.state = (Path(paths[key]) for key in ("published", "parts", "state"))
         self.state.mkdir(parents=True)
         self.manifest = manifest_of(hub_files)

@@ -8,9 +8,14 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import agent, config, store
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import agent, config
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.proof import store
 
 from .conftest import COMMIT, MIB, SHARD
+
+
+def hub(url: str) -> dict:
+    return {"kind": "hub", "url": url}
 
 
 def test_fetches_every_file_once(node, origin):
@@ -91,7 +96,7 @@ def test_waits_as_long_as_the_origin_asks(node, origin):
 
 
 def test_takes_the_next_origin_when_one_is_gone(node, origin):
-    node.configure(origins=["http://127.0.0.1:9", origin.url])
+    node.configure(origins=[hub("http://127.0.0.1:9"), hub(origin.url)])
     assert node.run("fetch")[0] == agent.COMPLETE
 
 
@@ -118,10 +123,10 @@ def test_names_the_file_that_cannot_be_had_and_fetches_the_others(node, origin, 
 
 
 def test_gives_up_on_a_dead_origin_at_once_for_all_files(node):
-    node.configure(origins=["http://127.0.0.1:9"], tries=2)
+    node.configure(origins=[hub("http://127.0.0.1:9")], patience_seconds=2)
     code, output = node.run("fetch")
     assert code == agent.FAILED
-    assert "http://127.0.0.1:9 cannot be reached: Connection refused, after 2 tries" in output
+    assert "http://127.0.0.1:9 cannot be reached: Connection refused" in output
     assert len(node.status()["faults"]) <= 2
 
 
@@ -259,7 +264,7 @@ def test_verify_by_stamps_reads_no_file(node, monkeypatch):
     node.run("fetch")
     monkeypatch.setattr(store, "hash_file", lambda *_: pytest.fail("read a file"))
     settings, manifest = config.load(str(node.config))
-    assert agent.verify(store.Store(settings, manifest), full=False) == []
+    assert store.verify(store.Store(settings, manifest), full=False) == []
 
 
 DAMAGE = {
@@ -312,12 +317,12 @@ def test_touched_but_right_file_gets_a_new_stamp(node, monkeypatch):
     assert store.Store(settings, manifest).missing() == []
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_is_not_complete_when_a_thread_died(node, monkeypatch):
-    monkeypatch.setattr(agent.Transfer, "make_whole", lambda *_: 1 / 0)
+def test_a_fault_of_its_own_ends_it_and_is_said(node, monkeypatch):
+    monkeypatch.setattr(agent, "receive", lambda *_: 1 / 0)
     monkeypatch.setattr(agent.signal, "signal", lambda *_: None)
     assert agent.fetch(*config.load(str(node.config))) == agent.FAILED
     assert node.status()["state"] == "failed"
+    assert "division by zero" in node.status()["faults"][0]["found"]
 
 
 def test_commit_is_part_of_every_request(node, origin):

@@ -126,5 +126,29 @@ def test_a_frozen_file_whose_manifest_was_edited_is_refused(site):
     assert "its digest is not that of its manifest" in fault.value
 
 
-def test_a_file_that_appears_or_goes_is_a_difference():
-    assert list(frozen.code_differences({"a.py": ""}, {"b.py": ""})) == ["a.py", "b.py"]
+def test_a_file_that_appears_or_goes_is_a_difference(site):
+    site.check(OLD)
+    site.publish(NEW, **{"more.py": ""})
+    (site.files / REPO / NEW / "encoding.py").unlink()
+    assert site.check(NEW).faults[0].value.startswith("encoding.py, more.py differ")
+
+
+def test_python_files_of_which_only_the_hashes_are_known_wait_for_consent_too(site, tmp_path):
+    site.check(OLD)
+    site.publish(NEW, **{"encoding.py": CODE.replace("1", "2")})
+    file = tmp_path / "manifest.json"
+    file.write_bytes(site.check(NEW, freeze=False).manifest.canonical())
+    drive = [{"kind": "drive", "path": "/mnt/kimi-k3"}]
+    answer = manifests.check(drive, REPO, NEW, state=str(site.state), manifest_file=str(file))
+    assert answer.faults[0].value.startswith("encoding.py differ")
+    assert [line.partition("  sha256 ")[0] for line in answer.code_diff] == ["--- a/encoding.py", "+++ b/encoding.py"]
+
+
+def test_the_text_of_python_files_is_read_beside_a_manifest_as_a_drive_has_it(site):
+    site.check(OLD)
+    site.publish(NEW, **{"encoding.py": CODE.replace("1", "2")})
+    file = site.files / REPO / f"{NEW}.json"
+    file.write_bytes(site.check(NEW, freeze=False).manifest.canonical())
+    drive = [{"kind": "drive", "path": "/mnt/kimi-k3"}]
+    answer = manifests.check(drive, REPO, NEW, state=str(site.state), manifest_file=str(file))
+    assert "+    return 2" in answer.code_diff

@@ -7,6 +7,7 @@ import socket
 
 import pytest
 from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils import manifest as manifests
+from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils import reach
 
 from rehearsal import hub
 from tests.unit.running_hub import RunningHub
@@ -118,12 +119,12 @@ def test_an_origin_whose_name_does_not_resolve():
 
 
 def test_an_origin_that_accepts_and_never_answers(silent, monkeypatch):
-    monkeypatch.setattr(manifests, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(reach, "CONNECT_SECONDS", 0.3)
     assert "cannot be reached" in only_fault(check(silent)).value
 
 
 def test_an_origin_of_an_unknown_kind():
-    fault = only_fault(check({"kind": "drive", "path": "/mnt/kimi"}))
+    fault = only_fault(check({"kind": "bucket", "path": "/mnt/kimi"}))
     assert fault.limit.startswith("{kind: hub")
 
 
@@ -185,7 +186,7 @@ def test_a_checkpoint_without_a_file_that_the_engine_opens(site):
 
 def test_token_is_sent_to_the_hub(site, tmp_path):
     (tmp_path / "token").write_text("secret\n")
-    check(site.origin, token_file=str(tmp_path / "token"))
+    check(site.origin, access=reach.Access(token_file=str(tmp_path / "token")))
     assert all(line["authorised"] for line in site.requests("/"))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner import checkpoint
 
 from tests.unit.planner.samples import Sample, cell, cusco, engines, lima, site
 
@@ -159,27 +158,6 @@ def test_a_number_for_all_pools_may_be_given_once():
         ("prefill", 4),
         ("decode", 4),
     ]
-
-
-FILES = {f"model-{n:02d}.safetensors": size for n, size in enumerate([15, 15, 14, 9, 9, 8, 3, 1, 1, 0])}
-
-
-def test_every_file_of_a_checkpoint_has_one_owner():
-    owned = checkpoint.owners(["gpu-10", "gpu-2", "gpu-1"], FILES)
-    assert list(owned) == ["gpu-1", "gpu-2", "gpu-10"]
-    assert sorted(path for paths in owned.values() for path in paths) == sorted(FILES)
-
-
-def test_owners_are_the_same_for_any_order_of_the_input():
-    other = checkpoint.owners(["gpu-3", "gpu-1", "gpu-2"], dict(reversed(FILES.items())))
-    assert other == checkpoint.owners(["gpu-1", "gpu-2", "gpu-3"], FILES)
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 16])
-def test_loads_of_owners_differ_by_no_more_than_the_largest_file(count):
-    owned = checkpoint.owners([f"gpu-{n}" for n in range(count)], FILES)
-    loads = [sum(FILES[path] for path in paths) for paths in owned.values()]
-    assert max(loads) - min(loads) <= max(FILES.values())
 
 
 def test_shares_of_a_checkpoint_add_up_to_the_byte():

@@ -11,7 +11,7 @@ from ansible_collections.sovereign.kimi_k3.plugins.plugin_utils.planner.network 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.planner.samples import Sample, builtin, cell, engines
+from tests.unit.planner.samples import Sample, builtin, cell, cusco, engines
 
 NODES = "serving_nodes_per_replica"
 LAYOUTS = [
@@ -32,7 +32,10 @@ def site(layout: tuple[str, str], replicas: int) -> Sample:
     return sample.with_site(serving_overrides=OVERRIDES, serving_nodes_per_replica=None)
 
 
-sites = st.builds(site, st.sampled_from(LAYOUTS), st.integers(1, 3))
+RACK = 18  # trays of one NVLink domain; nodes beyond them must name another
+sites = st.builds(site, st.sampled_from(LAYOUTS), st.integers(1, 3)).filter(
+    lambda s: len(s.groups["gpu_nodes"]) <= RACK
+)
 
 
 def shuffled(value, order: random.Random):
@@ -179,3 +182,25 @@ def test_no_value_stops_the_planner_instead_of_being_refused(profile, change):
     name, value = change
     result = cell("b300", profile).with_site(**{name: value}).plan()
     assert (result["digest"] is None) is bool(result["refusals"])
+
+
+words = st.sampled_from(
+    ["gpu-01", "service-01", "hub", "http", "drive", "/mnt/x", "/srv/models/x", "http://h/x", "", "http://["]
+)
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-1, 70000) | words,
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["kind", "url", "urls_file", "path", "nodes"]), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+CHECKPOINT = [name for name in sorted(SITE_VARIABLES) if name.startswith("checkpoint_")]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.sampled_from(CHECKPOINT), anything, min_size=1, max_size=4))
+def test_whatever_a_site_says_of_its_checkpoint_is_planned_or_refused(values):
+    result = cusco().with_site(**values).plan()
+    assert bool(result["digest"]) != bool(result["refusals"])
+    assert set(result["checkpoint"].get("wan_nodes", [])) <= set(result["checkpoint"].get("nodes", []))

@@ -241,11 +241,6 @@ CASES = {
     "checkpoint in a system directory": (site(checkpoint_path="/usr/share/x"), "checkpoint_path", "operating system"),
     "checkpoint on a system directory": (site(checkpoint_path="/var/"), "checkpoint_path", "operating system"),
     "no origin": (site(checkpoint_origins=[]), "checkpoint_origins", "at least one origin"),
-    "unknown origin": (
-        site(checkpoint_origins=[{"kind": "http", "url": HUB}]),
-        "checkpoint_origins[0].kind",
-        "from a hub only",
-    ),
     "origin without a URL": (site(checkpoint_origins=[{"kind": "hub"}]), "checkpoint_origins[0]", "kind and url"),
     "origin with a bad URL": (
         site(checkpoint_origins=[{"kind": "hub", "url": "ftp://hub"}]),

@@ -36,9 +36,10 @@ def test_an_empty_key_is_not_called_missing(value, printed):
 @pytest.mark.parametrize(
     ("url", "limit", "remedy"),
     [
-        (f"{HUB}/moonshotai/Kimi-K3", "without a path; serving_model says which", f"write {HUB}"),
+        (f"{HUB}/moonshotai/Kimi-K3", "is the hub's address alone, without a path", f"write {HUB}"),
         (f"{HUB}/api", "without a path", f"write {HUB}"),
-        ("http://hub.lan:8080/models/", "without a path", "write http://hub.lan:8080"),
+        ("http://hub.lan:8080/moonshotai/Kimi-K3/", "serving_model says which", "write http://hub.lan:8080"),
+        ("http://hub.lan/hf/moonshotai/Kimi-K3", "serving_model says which", "write http://hub.lan/hf"),
         (f"{HUB}?token=word", "no user, password or query", f"write {HUB}"),
         (f"{HUB}/?", "no user, password or query", f"write {HUB}"),
         ("http://me:word@hub.lan", "no user, password or query", "write http://hub.lan"),
@@ -52,14 +53,16 @@ def test_an_empty_key_is_not_called_missing(value, printed):
         ("http://hub.lan:99999", "HOST", "write {kind: hub, url"),
     ],
 )
-def test_a_url_that_is_not_the_hubs_address_alone_is_refused(url, limit, remedy):
+def test_a_url_that_is_not_the_hubs_address_is_refused(url, limit, remedy):
     [fault] = cusco().with_site(checkpoint_origins=[{"kind": "hub", "url": url}]).plan()["refusals"]
     assert limit in fault["limit"]
     assert fault["remedy"].startswith(remedy)
     assert "word" not in str(fault["value"])
 
 
-@pytest.mark.parametrize("url", [HUB, f"{HUB}/", "http://10.0.0.2:8080", "http://[fd00::2]:8080"])
+@pytest.mark.parametrize(
+    "url", [HUB, f"{HUB}/", "http://10.0.0.2:8080", "http://[fd00::2]:8080", "https://a.lan/api/hf/"]
+)
 def test_a_hubs_address_is_taken(url):
     assert cusco().with_site(checkpoint_origins=[{"kind": "hub", "url": url}]).plan()["refusals"] == []
 

@@ -75,7 +75,7 @@ def test_a_check_shows_what_differs_and_fails_until_it_is_written(
 
 @pytest.mark.parametrize("page", [PAGE.format("weather"), PAGE.format("features").replace("<!-- end -->", "")])
 def test_a_part_that_is_unknown_or_has_no_end_is_refused_with_the_documents_name(page: str) -> None:
-    with pytest.raises(ValueError, match=r"docs/a\.md: .* needs <!-- end --> after it and one of run, picture"):
+    with pytest.raises(ValueError, match=r"docs/a\.md: .* needs <!-- end --> after it and one of run, check"):
         docs.document(page, "docs/a.md")
 
 
@@ -215,3 +215,11 @@ def test_a_run_shows_the_command_and_what_it_printed(variables: list[str], begin
     assert command.startswith("ansible-playbook playbooks/plan.yml -i inventories/lima -e '{")
     assert told.startswith(begin)
     assert "Origin:" not in told
+
+
+def test_the_checkpoints_way_is_drawn_for_the_variables_of_a_site() -> None:
+    lines = list(docs.checkpoint('checkpoint_wan_nodes=["gpu-02"]'))
+    assert lines[1:3] == ["checkpoint_wan_nodes: [gpu-02]", ""]
+    assert "    ─► gpu-01, gpu-03, gpu-04, on port 7654" in lines
+    with pytest.raises(ValueError, match="checkpoint_port=1 is refused"):
+        list(docs.checkpoint("checkpoint_port=1"))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 
@@ -25,14 +26,6 @@ class ConfigError(ValueError):
     """The configuration or the manifest cannot be used; says why."""
 
 
-class FileFailed(Exception):
-    """A file could not be made whole. `origins_lost`: no other file gets a byte either, going on is useless."""
-
-    def __init__(self, fault: Fault, origins_lost: bool = False):
-        super().__init__(str(fault))
-        self.fault, self.origins_lost = fault, origins_lost
-
-
 class SourceFault(Exception):
     """A source gave no bytes, or stopped giving them.
 
@@ -45,7 +38,11 @@ class SourceFault(Exception):
 
 
 class WrongBytes(Exception):
-    """A source gave bytes that are not those of the manifest; says what was found."""
+    """A file came with bytes that are not those of the manifest; says what was found, and who had a part in it."""
+
+    def __init__(self, reason: str, suspects: Collection[str] = ()):
+        super().__init__(reason)
+        self.suspects = set(suspects)
 
 
 class Stopped(Exception):

@@ -10,30 +10,44 @@ flipped with the mtime put back still moves the ctime, so the stamp no longer ma
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Optional, Protocol
 
-from .config import Config
-from .faults import Fault
+from .faults import AlreadyRunning, Fault
 from .manifest import Entry, Manifest
 
 BLOCK_BYTES = 1 << 20
+Step = Optional[Callable[[int], None]]
 _STAMPED = ("st_mode", "st_size", "st_mtime_ns", "st_ctime_ns", "st_ino", "st_dev")
 _REMEDY = "run playbooks/checkpoint.yml: it fetches this file again and keeps the others"
+
+
+class Places(Protocol):
+    """Where things are. Whole files lie in `published`, what is on its way in `parts`, on the same filesystem."""
+
+    published: Path
+    parts: Path
+
+    def file(self, name: str) -> Path:
+        """Where a file of the checkpoint's state is."""
 
 
 class Store:
     """Files, parts and stamps of one revision. Safe to use from several threads."""
 
-    def __init__(self, config: Config, manifest: Manifest):
+    def __init__(self, config: Places, manifest: Manifest):
         self.config, self.manifest = config, manifest
-        self._stamps_file = config.state / "stamps.json"
+        self._stamps_file = config.file("stamps")
         self._lock = threading.Lock()
         try:
             self._stamps = dict(json.loads(self._stamps_file.read_bytes()))
@@ -63,33 +77,45 @@ class Store:
         """Return the files without a valid stamp."""
         return [entry for entry in self.manifest.files if not self.is_whole(entry)]
 
+    def is_proved(self) -> bool:
+        """Whether these files were read back from the disk, all of them, since they are here."""
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            return json.loads(self.config.file("proved").read_bytes())["manifest_digest"] == self.manifest.digest
+        return False
+
+    def prove(self) -> None:
+        """Keep that all files were read back and were right."""
+        about = {"manifest_digest": self.manifest.digest, "time": round(time.time(), 3)}
+        with contextlib.suppress(PermissionError):
+            write_atomically(self.config.file("proved"), json.dumps(about).encode())
+
     def bytes_to_fetch(self, entry: Entry) -> int:
         """Return how many bytes of a missing file are not on this node yet: a guess, from sizes."""
         present = (_size(self.target(entry)), _size(self.part(entry)))
         return 0 if present[0] == entry.size else max(0, entry.size - present[1])
 
-    def check(self, entry: Entry, always: bool = False, step: Callable[[], None] | None = None) -> Fault | None:
+    def check(self, entry: Entry, always: bool = False, cold: bool = False, step: Step = None) -> Fault | None:
         """Compare a published file with the manifest; return its fault or None.
 
-        Without a valid stamp, or `always`, the whole file is read. A right file gets a new stamp; a wrong one loses
-        its stamp, so that the next fetch replaces it.
+        Without a valid stamp, or `always`, the whole file is read, and from the disk itself if `cold`. A right file
+        gets a new stamp; a wrong one loses its stamp, so that the next fetch replaces it.
         """
         if not always and self.is_whole(entry):
             return None
-        found = self._look(entry, step)
+        found = self._look(entry, cold, step)
         if found == entry.sha256:
             self._change_stamp(entry, _stamp(self.target(entry), entry))
             return None
         self._change_stamp(entry, None)
         return Fault(entry.path, f"{entry.size} bytes with SHA-256 {entry.sha256}", found, _REMEDY)
 
-    def _look(self, entry: Entry, step: Callable[[], None] | None) -> str:
+    def _look(self, entry: Entry, cold: bool, step: Step) -> str:
         path = self.target(entry)
         try:
             about = path.lstat()
             if not stat.S_ISREG(about.st_mode):
                 return "not a regular file"
-            return hash_file(path, step) if about.st_size == entry.size else f"{about.st_size} bytes"
+            return hash_file(path, cold, step) if about.st_size == entry.size else f"{about.st_size} bytes"
         except FileNotFoundError:
             return "no file"
         except OSError as error:
@@ -135,6 +161,31 @@ class Store:
         return sorted(str(path) for path in set(_files(self.config.published)) - wanted)
 
 
+@contextlib.contextmanager
+def alone(lock: Path, work: object) -> Iterator[None]:
+    """Be the only one at work on a model on this node; raise AlreadyRunning, with what the other said of its work."""
+    with open(lock, "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise AlreadyRunning(f"{lock} is held by another run: {file.read()}") from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} fetches {work} since {time.strftime('%F %T %z')}")
+        file.flush()
+        yield
+
+
+def verify(store: Store, full: bool) -> list[Fault]:
+    """Compare every published file with the manifest, by stamp or in full, on all cores; return the faults."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        order = sorted(store.manifest.files, key=lambda entry: -entry.size)
+        faults = [fault for fault in pool.map(lambda entry: store.check(entry, always=full), order) if fault]
+    if full and not faults:
+        store.prove()
+    return faults
+
+
 def _files(folder: Path) -> Iterator[Path]:
     return (Path(place, name) for place, _, names in os.walk(folder) for name in names)
 
@@ -150,14 +201,21 @@ def _stamp(path: Path, entry: Entry) -> dict:
     return {"sha256": entry.sha256, **{name: getattr(about, name) for name in _STAMPED}}
 
 
-def hash_file(path: Path, step: Callable[[], None] | None = None) -> str:
-    """Return a file's SHA-256 in hex, reading it in blocks; `step` is called before each block."""
-    digest, block = hashlib.sha256(), bytearray(BLOCK_BYTES)
+def hash_file(path: Path, cold: bool = False, step: Step = None) -> str:
+    """Return a file's SHA-256 in hex. It leaves the page cache as soon as it is read, or before if `cold`.
+
+    `step` is told the size of each block that was read.
+    """
+    digest, block, place = hashlib.sha256(), bytearray(BLOCK_BYTES), 0
     with path.open("rb", buffering=0) as file:
+        if cold:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         while count := file.readinto(block):
             digest.update(memoryview(block)[:count])
+            os.posix_fadvise(file.fileno(), place, count, os.POSIX_FADV_DONTNEED)
+            place += count
             if step:
-                step()
+                step(count)
     return digest.hexdigest()
 
 

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from .faults import ConfigError
 
@@ -101,3 +101,14 @@ def path_fault(path: str) -> str | None:
     if any(len(part.encode()) > _NAME_BYTES for part in parts):
         return f"a name in it is longer than {_NAME_BYTES} bytes"
     return None
+
+
+def read_json(path: Path) -> dict:
+    """Read a mapping from a file; raise ConfigError."""
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: must hold a mapping")
+    return data
