@@ -157,7 +157,8 @@ class Scheduler:
 
     def _may(self, job: Job, now: float) -> bool:
         pauses = [self._trouble[key].until for key in (job, job.source) if key in self._trouble]
-        return job not in self._banned and now >= max(pauses, default=0)
+        tried = job.source in self.peers and job.source in self._trouble and self._streams[job.source] > 0
+        return job not in self._banned and not tried and now >= max(pauses, default=0)
 
     def is_alive(self, node: str, now: float) -> bool:
         """Whether a node was seen lately; a new agent takes all for alive."""

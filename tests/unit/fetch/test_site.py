@@ -10,6 +10,7 @@ import socket
 import time
 
 import pytest
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import agent, config
 
 from .conftest import MIB, SHARD, Node
 
@@ -250,3 +251,11 @@ def test_what_reading_back_finds_is_fetched_again_from_a_node(site, origin):
     assert set(two.all_end().values()) == {0}
     assert node.is_whole()
     assert origin.sent() == sent
+
+
+def test_a_node_that_asks_counts_as_seen_also_when_it_was_away_for_long(site, origin):
+    two = site(2)
+    one = agent.Agent(*config.load(str(two.nodes["node-1"].config)))
+    one._scheduler.seen["node-2"] -= 3600
+    one.news("", 0.1, "127.0.0.3")
+    assert list(one._scheduler.unsettled(time.monotonic(), 10)) == ["node-2"]
