@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import shutil
 import signal
@@ -32,7 +33,7 @@ from .transfer import receive
 
 COMPLETE, BAD_FILES, UNUSABLE, LOCKED, FAILED, NO_SPACE, DISK, STOPPED = range(8)
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_STREAMS, _CPUS = 32, os.cpu_count() or 1
+_CPUS = os.cpu_count() or 1
 _REMEDY = "see to the origin, or name another in checkpoint_origins, and run again"
 # What is to be decided is taken in bundles. An agent goes when all have heard that it is done; they may just be told.
 _REST_SECONDS, _FAREWELL_SECONDS = 0.02, 0.3
@@ -129,9 +130,9 @@ class Agent:
             self._reading.add(index)
             self._begin(self._read, index)
         free = self._config.streams - sum(source not in scheduler.seen for source in scheduler.active.values())
-        picks = [scheduler.pick_origin] * free + [scheduler.pick_peer] * max(0, _STREAMS - len(scheduler.active))
-        for pick in picks:
-            if job := pick(now):
+        most = max(32, min(128, self._config.streams * len(self._config.nodes)))  # as may grow on the site at once
+        for pick, slots in ((scheduler.pick_origin, free), (scheduler.pick_peer, most - len(scheduler.active))):
+            for job in itertools.takewhile(bool, (pick(now) for _ in range(slots))):
                 self._begin(self._work, job)
                 self._tell()
 
@@ -268,8 +269,9 @@ class Agent:
     def news(self, since: str, seconds: float, host: str) -> dict:
         """What this node has, as soon as it is not what it had at version `since`, for somebody at `host`."""
         with self._changed:
-            if host in self._names:  # who asks is alive, and may have come back
-                self._scheduler.seen[self._names[host]] = time.monotonic()
+            if name := self._names.get(host):  # who asks is alive; who begins to ask may want something again
+                self._scheduler.seen[name], known = time.monotonic(), self._scheduler.peers[name]
+                self._scheduler.peers[name] = known if since else replace(known, settled="")
             patience = min(seconds, self._config.silence_seconds / 3)
             self._changed.wait_for(lambda: since != f"{self._nonce}.{self._version:x}", patience)
             have = self._have(time.monotonic())
