@@ -10,7 +10,7 @@ from tests.drills import model
 
 HEADER = "# Written by the drills. Read like any site's; only the sizes are theirs.\n"
 # Faults are noticed sooner than on a real site, so that a drill takes seconds.
-PATIENCE = {"checkpoint_stall_seconds": 5, "checkpoint_patience_seconds": 60, "checkpoint_linger_seconds": 40}
+PATIENCE = {"checkpoint_stall_seconds": 5, "checkpoint_patience_seconds": 60, "checkpoint_linger_seconds": 600}
 
 
 def nodes(count: int) -> list[str]:

@@ -75,6 +75,7 @@ def _of_power(shares: Shares) -> Iterator[Drill]:
         what="a node loses power and stays away",
         faults=(f.PowerCut(on=(2,), at="40%"),),
         fails={2: "node-02: could not be reached for .* its agent goes on from where it was"},
+        variables={"checkpoint_linger_seconds": 40},
         wan=lost,
     )
     yield Drill(
