@@ -20,8 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
+from benchmarks.processes import Failed
+
 ORIGIN = "origin"
 ROUNDS = 6
+SLOWEST = 50  # times the limit: then something is wrong
 
 
 def scheduler_maker(agent: Path) -> Callable[..., object]:
@@ -93,7 +96,10 @@ class Site:
 
     def run(self) -> Outcome:
         """Let time pass until every node has every file."""
+        deadline = SLOWEST * sum(self._sizes) / min(self._links.wan, self._links.lan)
         while self._left:
+            if self._now > deadline:
+                raise Failed(f"{self._left} files are missing after {self._now:.0f} s: the scheduler goes in circles")
             self._tell()
             self._pick()
             self._move()
