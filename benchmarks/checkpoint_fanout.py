@@ -5,6 +5,7 @@
 
     sudo .venv/bin/python -m benchmarks.checkpoint_fanout                     all of it; half an hour
     sudo .venv/bin/python -m benchmarks.checkpoint_fanout --nodes 4 --methods agent,chain --wan 50 --lan 100
+    .venv/bin/python -m benchmarks.checkpoint_fanout --simulate --nodes 8,64      K3 itself on a model of the links
 
 Builds hosts as network namespaces, with nothing on this machine's own links, and takes them down at the end; what a
 crashed run left goes first. The clock of a method stops when all nodes have proved their bytes; then this program
@@ -27,7 +28,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import fanout_methods, random_model, shaped_lab
+from benchmarks import fanout_methods, fanout_simulation, random_model, shaped_lab
 from benchmarks.fanout_methods import METHODS, Run
 from benchmarks.processes import Failed, Processes
 from benchmarks.shaped_lab import Counter, Lab, LabError
@@ -250,7 +251,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         return [int(word) for word in text.split(",")]
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=numbers, default=[2, 4, 8], help="such as 2,4,8")
+    parser.add_argument("--nodes", type=numbers, help="default 2,4,8; simulated 8,64,512, where the last takes an hour")
     parser.add_argument("--wan", type=float, help="Mbit/s of the site link (default: half of LAN, then equal)")
     parser.add_argument("--lan", type=float, help="Mbit/s of a node's link (default: 100; above 4 nodes less)")
     parser.add_argument("--size", type=int, help="bytes of the model (default: 201 MB; above 4 nodes less)")
@@ -260,15 +261,23 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="for the model and the copies")
     parser.add_argument("--agent", type=Path, default=fanout_methods.AGENT, help="another version of the agent")
     parser.add_argument("--profile", type=Path, metavar="FILE", help="where the first node's agent spends its time")
+    parser.add_argument("--simulate", action="store_true", help="the agent's scheduler alone, with K3's file sizes")
+    parser.add_argument(
+        "--uneven", type=float, default=0, help="simulated: 0.5 is from half to one and a half of a share"
+    )
     parser.add_argument("--clean", action="store_true", help="only remove what a crashed run left")
     options = parser.parse_args(arguments)
     if unknown := set(options.methods) - set(METHODS):
         parser.error(f"--methods: {', '.join(sorted(unknown))}: not one of {', '.join(METHODS)}")
+    options.nodes = options.nodes or ([8, 64, 512] if options.simulate else [2, 4, 8])
     return options
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
+    if options.simulate:
+        fanout_simulation.simulate(options.agent, options.nodes, options.wan, options.lan, options.uneven)
+        return 0
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     programs = [

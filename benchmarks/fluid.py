@@ -11,35 +11,50 @@ the source has all.
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
+from benchmarks.processes import Failed
+
 ORIGIN = "origin"
-ORIGIN_STREAMS, ALL_STREAMS = 3, 32  # as the agent has them
 ROUNDS = 6
+SLOWEST = 50  # times the limit: then something is wrong
 
 
-def scheduler_of(agent: Path) -> ModuleType:
-    """The agent's scheduler: pure, so it is loaded alone."""
-    spec = importlib.util.spec_from_file_location("fetch_scheduler", agent / "scheduler.py")
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def scheduler_maker(agent: Path) -> Callable[..., object]:
+    """What makes a node's scheduler out of its name, all names, sizes and a source of chance."""
+    package = sys.modules["measured"] = ModuleType("measured")
+    package.__path__ = [str(agent.parent)]
+    scheduler = importlib.import_module(f"measured.{agent.name}.scheduler").Scheduler
+    config = importlib.import_module(f"measured.{agent.name}.config").Config
+    nowhere = Path("/nonexistent")
+
+    def make(name: str, names: Sequence[str], sizes: Sequence[int], chance: random.Random) -> object:
+        about = {"node": name, "nodes": dict.fromkeys(names, ""), "wan_nodes": tuple(names)}
+        return scheduler(config(nowhere, nowhere, nowhere, nowhere, (), **about), sizes, [ORIGIN], 0.0, chance)
+
+    return make
 
 
 @dataclass
 class Links:
-    """Bytes per second of the site link, of a node's link in each direction, and of one stream."""
+    """Bytes per second of the site link, of a node's link in each direction, and of one stream.
+
+    `streams`: how many of the origin a node has at once. `uneven`: so much more or less than its share does a node get
+    of the site link; 0.5 is from half to one and a half.
+    """
 
     wan: float
     lan: float
     stream: float
+    streams: int = 3
+    uneven: float = 0
 
 
 @dataclass(eq=False)
@@ -49,6 +64,7 @@ class Flow:
     job: object
     node: int
     source: int | None  # None: the origin
+    weight: float
     want: float = 0
 
 
@@ -68,9 +84,10 @@ class Site:
         self._sizes, self._links, self._step, self._now = sizes, links, step, 0.0
         self._names = [f"node{number}" for number in range(count)]
         self._place = {name: number for number, name in enumerate(self._names)}
-        make = scheduler_of(agent).Scheduler
-        about = (self._names, self._names, sizes, [ORIGIN], 0.0)
-        self._nodes = [make(name, *about, rng=random.Random(n)) for n, name in enumerate(self._names)]
+        self._most = max(32, min(128, links.streams * count))  # as the agent has it
+        make, chance = scheduler_maker(agent), random.Random(count)
+        self._nodes = [make(name, self._names, sizes, random.Random(n)) for n, name in enumerate(self._names)]
+        self._luck = [chance.uniform(1 - links.uneven, 1 + links.uneven) for _ in self._names]
         self._got = [[0.0] * len(sizes) for _ in self._names]
         self._flows: list[Flow] = []
         self._news = set(range(count))
@@ -79,7 +96,10 @@ class Site:
 
     def run(self) -> Outcome:
         """Let time pass until every node has every file."""
+        deadline = SLOWEST * sum(self._sizes) / min(self._links.wan, self._links.lan)
         while self._left:
+            if self._now > deadline:
+                raise Failed(f"{self._left} files are missing after {self._now:.0f} s: the scheduler goes in circles")
             self._tell()
             self._pick()
             self._move()
@@ -106,17 +126,19 @@ class Site:
             return
         for number, node in enumerate(self._nodes):
             before = len(self._flows)
-            self._flows += [Flow(job, number, self._place.get(job.source)) for job in self._jobs(node)]
+            for job in self._jobs(node):
+                weight = self._luck[number] if job.source == ORIGIN else 1
+                self._flows.append(Flow(job, number, self._place.get(job.source), weight))
             if len(self._flows) > before:
                 self._news.add(number)
 
     def _jobs(self, node: object) -> Iterator[object]:
         """As the agent does: its streams of the origin first, then those of other nodes."""
-        free = ORIGIN_STREAMS - sum(source == ORIGIN for source in node.active.values())
+        free = self._links.streams - sum(source == ORIGIN for source in node.active.values())
         while free > 0 and (job := node.pick_origin(self._now)):
             free -= 1
             yield job
-        while len(node.active) < ALL_STREAMS and (job := node.pick_peer(self._now)):
+        while len(node.active) < self._most and (job := node.pick_peer(self._now)):
             yield job
 
     def _move(self) -> None:
@@ -162,13 +184,16 @@ def _ends(flow: Flow) -> tuple[object, object]:
 
 
 def _share(flows: list[Flow], room: dict[object, float]) -> list[tuple[Flow, float]]:
-    """Give each flow the lesser of an even share of both its links and what it wants."""
-    users = Counter(end for flow in flows for end in _ends(flow))
+    """Give each flow the least of its shares of both its links and what it wants."""
+    users: Counter[object] = Counter()
+    for flow in flows:
+        for end in _ends(flow):
+            users[end] += flow.weight
     even = {end: room[end] / users[end] for end in users}
     moved = []
     for flow in flows:
         out, into = _ends(flow)
-        amount = min(even[out], even[into], flow.want)
+        amount = min(even[out] * flow.weight, even[into] * flow.weight, flow.want)
         flow.want -= amount
         room[out] -= amount
         room[into] -= amount
