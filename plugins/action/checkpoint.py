@@ -46,7 +46,7 @@ class ActionModule(ActionBase):
                     return {**result, "failed": True, "msg": msg}
                 for line in progress.lines(result["status"], time.monotonic()):
                     self._display.display(line)
-        return result if result.get("failed") else _together(first, result)
+        return result if result.get("failed") else _together(first, result, args.get("fetched_before"))
 
     def _is_running(self, result):
         return not result.get("failed") and result.get("state") == "running"
@@ -79,8 +79,8 @@ class ActionModule(ActionBase):
         self._connection._shell.tmpdir = None  # a reboot may have emptied it
 
 
-def _together(first, last):
-    before, after = (result["status"].get("bytes_fetched", 0) for result in (first, last))
-    changed = first["changed"] or before != after
+def _together(first, last, before):
+    before = first["status"].get("bytes_fetched", 0) if before is None else int(before)
+    changed = first["changed"] or before != last["status"].get("bytes_fetched", 0)
     found = {name: first[name] for name in ("missing_files", "missing_bytes", "adopted_files", "diff")}
     return {**last, **found, "changed": changed}

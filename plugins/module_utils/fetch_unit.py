@@ -45,20 +45,23 @@ class FetchUnit:
     def _is_ours(self, status: dict) -> bool:
         return status.get("manifest_digest") == self._checkpoint.manifest.digest
 
-    def start(self, again: bool = False) -> None:
+    def start(self, again: bool = False) -> bool:
         """Have the agent work on this checkpoint; leave one alone that does so already, unless `again`.
 
-        One that failed is started anew, though it may still run: whoever starts it has seen to the cause.
+        One that failed is started anew, though it may still run: whoever starts it has seen to the cause. Returns
+        whether it was started.
         """
         with self._alone():
             state = systemd.show(UNIT)
             at_work = self._runs(state) or _is_coming(state)
-            if again or not at_work or state.get("NeedDaemonReload") == "yes" or self.word() == "failed":
+            needed = again or not at_work or state.get("NeedDaemonReload") == "yes" or self.word() == "failed"
+            if needed:
                 self._checkpoint.config.file("status").unlink(missing_ok=True)
                 systemd.run(["systemctl", "daemon-reload"])
                 systemd.run(["systemctl", "enable", "--quiet", "--", UNIT])
                 systemd.run(["systemctl", "reset-failed", "--", UNIT], check=False)
                 systemd.run(["systemctl", "restart", "--", UNIT])
+            return needed
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

@@ -113,6 +113,11 @@ options:
     description: Whether the run waits until the agent is done.
     type: bool
     default: true
+  fetched_before:
+    description:
+      - What RV(bytes_fetched) was when the run started the agent or found it. More than that is a change that the run
+        made. Otherwise it counts from its first look on.
+    type: int
   poll_seconds:
     description: How often progress is shown.
     type: int
@@ -174,7 +179,7 @@ adopted_files:
   elements: str
   returned: always
 bytes_fetched:
-  description: Bytes that the agent received in its last run.
+  description: Bytes that the agent received in its last run; after a start, those of this run so far.
   type: int
   returned: always
 files_fetched:
@@ -205,6 +210,7 @@ OF_THE_RUN = {
     "again": {"type": "bool", "default": False},
     "start": {"type": "bool", "default": True},
     "wait": {"type": "bool", "default": True},
+    "fetched_before": {"type": "int"},
     "poll_seconds": {"type": "int", "default": 10},
     "timeout_seconds": {"type": "int", "default": 86400},
     "site": {"type": "str", "default": "site"},
@@ -254,10 +260,12 @@ def begin(checkpoint, unit, choices):
     adopted = checkpoint.prepare()
     if choices["prove_again"]:
         again = checkpoint.prove_again() or again
+    state, before = "complete", checkpoint.status().get("bytes_fetched", 0)
     if choices["wanted_elsewhere"] or not checkpoint.is_whole():
-        unit.start(again)
-        return {"adopted_files": adopted, "state": "running"}
-    return {"adopted_files": adopted, "state": "complete"}
+        state = "running"
+        if unit.start(again):
+            before = 0
+    return {"adopted_files": adopted, "state": state, "bytes_fetched": before}
 
 
 def wait(checkpoint, unit, seconds):

@@ -180,11 +180,12 @@ def measured(options, may_write):
     rate = read_rate.read_rate(Path(about.folder), file, may_write)
     size = sum(file["size"] for file in (options["manifest"] or {"files": []})["files"])
     seconds = round(size / rate) if rate else None
+    spent = f"{seconds} s" if rate and seconds < 120 else f"{round((seconds or 0) / 60)} min"
     words = f"checkpoint_path {options['path']} is on {about.kind} ({about.source})"
     if rate is None:
         words += ", whose rate could not be measured; an engine reads all of it at each start"
     else:
-        words += f", read at {rate / 1e6:.0f} MB/s here: to load {size / 1e9:.1f} GB takes {seconds} s at each start"
+        words += f", read at {rate / 1e6:.0f} MB/s here: to load {size / 1e9:.1f} GB takes {spent} at each start"
     return {"read_bytes_per_second": rate, "load_seconds": seconds}, words
 
 

@@ -46,7 +46,7 @@ def _node_faults(node: str, digest: str, result: dict) -> Iterator[dict]:
         return
     found, missing = result["manifest_digest"], result["missing_files"]
     if found != digest:
-        yield _row(node, f"manifest {found or 'none'}", f"{digest}, as on every other node")
+        yield _row(node, f"manifest {found or 'none'}", f"{digest}, which the site serves")
     elif missing:
         names = ", ".join(missing[:_NAMED]) + (f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else "")
         yield _row(node, f"{len(missing)} files missing or damaged: {names}", f"every file of {digest}")

@@ -20,7 +20,7 @@ NAME = re.compile(r"([a-z0-9-]+)(?:@(before|\d+%|\d+(?:\.\d+)?s))?")
 
 def drills(sizes: list[int], nodes: int) -> dict[str, Drill]:
     """All drills by name, for shards of these sizes and so many nodes."""
-    parts = (_of_hosts, _of_the_hub, _of_bytes, _of_runs)
+    parts = (_of_hosts, _of_power, _of_the_hub, _of_the_links, _of_bytes, _of_runs)
     return {drill.name: drill for part in parts for drill in part(Shares(sizes, nodes))}
 
 
@@ -67,6 +67,10 @@ def _of_hosts(shares: Shares) -> Iterator[Drill]:
         faults=(f.AgentStopped(on=(2,), at="40%", lasts=20),),
         wan=lost,
     )
+
+
+def _of_power(shares: Shares) -> Iterator[Drill]:
+    lost = CLEAN + shares.largest(3)
     yield Drill(
         name="node-lost",
         what="a node loses power and stays away",
@@ -138,6 +142,9 @@ def _of_the_hub(shares: Shares) -> Iterator[Drill]:
         ),
         wan=LOOSE,
     )
+
+
+def _of_the_links(shares: Shares) -> Iterator[Drill]:
     yield Drill(
         name="hub-429",
         what="the hub answers 429 and wants 5 s of peace, nine times",

@@ -16,6 +16,7 @@ from .conftest import HEAD_UNIT, WORKER_UNIT
 pytestmark = pytest.mark.rehearsal
 
 ANSWER = "Lima is the capital of Peru."
+START_AGENT = "Start the agent where this node or another one lacks files"
 
 
 def wait_for(condition, seconds):
@@ -132,8 +133,8 @@ def test_a_flipped_byte_is_found_before_the_next_start_and_mended_by_a_deploy(re
     assert shard.rsplit("/", 1)[1] in rehearsed.ssh("node-02", f"journalctl --unit {WORKER_UNIT} --lines 30")
     run = rehearsed.play("deploy")
     assert run.code == 0, run.said
-    assert ("node-02", "Make the checkpoint whole") in run.changed
-    assert ("node-01", "Make the checkpoint whole") not in run.changed
+    assert ("node-02", START_AGENT) in run.changed
+    assert ("node-01", START_AGENT) not in run.changed
     assert rehearsed.chat() == ANSWER
 
 
@@ -161,11 +162,9 @@ def test_a_killed_fetch_goes_on_where_it_was(rehearsed):
         )
     rehearsed.hub_faults()
     assert run.code == 0, run.said
-    node = rehearsed.address("node-01")
-    rows = [row for row in rehearsed.hub_log()[seen:] if row.get("client", "").startswith(node)]
-    sent = sum(row["sent"] for row in rows if "safetensors" in row["path"])
+    sent = sum(row["sent"] for row in rehearsed.hub_log()[seen:] if "safetensors" in row["path"])
     whole = int(rehearsed.ssh("node-01", "cat /srv/models/again/kimi-k3-tiny/*/*.safetensors | wc -c"))
-    assert whole <= sent <= whole + 8_000_000
+    assert whole <= sent <= whole + 8_000_000  # from both nodes together: each hands on what it brought
     for host in ("node-01", "node-02"):
         rehearsed.ssh(host, "rm -rf /srv/models/again")
 

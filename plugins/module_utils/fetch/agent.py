@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import shutil
 import signal
@@ -23,7 +24,7 @@ from ..proof.faults import Fault, SourceFault, Stopped, WrongBytes
 from ..proof.manifest import Entry, Manifest
 from ..proof.part import Part
 from ..proof.store import Store, alone
-from .config import Config
+from .config import Config, place
 from .scheduler import Have, Job, Scheduler
 from .server import Server
 from .sources import Peer, origins
@@ -32,7 +33,6 @@ from .transfer import receive
 
 COMPLETE, BAD_FILES, UNUSABLE, LOCKED, FAILED, NO_SPACE, DISK, STOPPED = range(8)
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_STREAMS = 32
 _CPUS = os.cpu_count() or 1
 _REMEDY = "see to the origin, or name another in checkpoint_origins, and run again"
 # What is to be decided is taken in bundles. An agent goes when all have heard that it is done; they may just be told.
@@ -48,6 +48,7 @@ class Agent:
         self.digest, self.abandoned = manifest.digest.partition(":")[2], set()
         ways_in = {source.name: source for source in origins(config, manifest)}
         self._peers = {name: Peer(name, config, manifest) for name in config.nodes if name != config.node}
+        self._names = {place(config.nodes[name])[0]: name for name in self._peers}
         self._sources = {**ways_in, **self._peers}
         self._changed = threading.Condition()  # guards all below
         sizes = [entry.size for entry in manifest.files]
@@ -76,8 +77,8 @@ class Agent:
             self._end = FAILED
         if self._end == COMPLETE:
             shutil.rmtree(self._config.parts, ignore_errors=True)
-        state = {COMPLETE: "complete", STOPPED: "stopped"}.get(self._end, "failed")
-        self._status.write(state=state, exit_code=self._end)
+        words = {COMPLETE: "complete", STOPPED: "stopped"}
+        self._status.write(state=words.get(self._end, "failed"), exit_code=self._end)
         return self._end
 
     def _listen(self) -> None:
@@ -109,7 +110,7 @@ class Agent:
                 seen = self._events
                 self._direct(now)
                 have = self._have(now)
-                wanted = any(self._scheduler.unsettled(now, self._config.linger_seconds))
+                wanted = self._sending or any(self._scheduler.unsettled(now, self._config.linger_seconds))
             if now - written > STATUS_SECONDS or (have.settled and not settled):
                 self._report(have, now)
                 written = now
@@ -129,9 +130,9 @@ class Agent:
             self._reading.add(index)
             self._begin(self._read, index)
         free = self._config.streams - sum(source not in scheduler.seen for source in scheduler.active.values())
-        picks = [scheduler.pick_origin] * free + [scheduler.pick_peer] * max(0, _STREAMS - len(scheduler.active))
-        for pick in picks:
-            if job := pick(now):
+        most = max(32, min(128, self._config.streams * len(self._config.nodes)))  # as may grow on the site at once
+        for pick, slots in ((scheduler.pick_origin, free), (scheduler.pick_peer, most - len(scheduler.active))):
+            for job in itertools.takewhile(bool, (pick(now) for _ in range(slots))):
                 self._begin(self._work, job)
                 self._tell()
 
@@ -268,6 +269,9 @@ class Agent:
     def news(self, since: str, seconds: float, host: str) -> dict:
         """What this node has, as soon as it is not what it had at version `since`, for somebody at `host`."""
         with self._changed:
+            if name := self._names.get(host):  # who asks is alive; who begins to ask may want something again
+                self._scheduler.seen[name], known = time.monotonic(), self._scheduler.peers[name]
+                self._scheduler.peers[name] = known if since else replace(known, settled="")
             patience = min(seconds, self._config.silence_seconds / 3)
             self._changed.wait_for(lambda: since != f"{self._nonce}.{self._version:x}", patience)
             have = self._have(time.monotonic())
@@ -278,19 +282,17 @@ class Agent:
 
     def copy(self, place: int) -> tuple[int, int, str, Part | None] | None:
         """(descriptor, size, name of the copy, the part that still grows) of a file that may be read."""
-        if place >= len(self._files):
-            return None
-        entry = self._files[place]
         with self._changed:
             if place in self._scheduler.active and (part := self._parts.get(place)):
-                return (*part.reader(), entry.size, part)
-            if place in self._scheduler.whole and self._store.is_whole(entry):
-                path = self._store.target(entry)
-                return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "whole", entry.size, None
-            if place in self._scheduler.whole:  # somebody changed it since it was proved
-                self._scheduler.whole.discard(place)
-                self._scheduler.held.add(place)
-                self._tell()
+                return (*part.reader(), self._files[place].size, part)
+            if place not in self._scheduler.whole:
+                return None
+            entry, flags = self._files[place], os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+            if self._store.is_whole(entry):
+                return os.open(self._store.target(entry), flags), "whole", entry.size, None
+            self._scheduler.whole.discard(place)  # somebody changed it since it was proved
+            self._scheduler.held.add(place)
+            self._tell()
         return None
 
     def sending(self, change: int) -> None:

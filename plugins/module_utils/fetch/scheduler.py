@@ -72,15 +72,13 @@ class Scheduler:
         turn = [(nodes.index(owner) - nodes.index(self.node)) % len(nodes) for owner in self._owners]
         self._by_size = sorted(files, key=lambda index: -sizes[index])
         self._order = sorted(self._by_size, key=lambda index: turn[index])
-        self.whole: set[int] = set()
         self.held: set[int] = set()  # there, but not known to be right: not to be fetched yet
-        self.active: dict[int, str] = {}
+        self.whole, self.active = set(), {}  # files; the source of each file on its way
         self.peers = {name: Have() for name in nodes if name != self.node}
         self.seen, self._heard = dict.fromkeys(self.peers, now), set()
         self._holders, self._growers = [set() for _ in files], [set() for _ in files]
         self._streams, self._strikes = Counter(), Counter()  # by source, by job
-        self._trouble: dict[str | Job, _Trouble] = {}
-        self._banned: dict[Job, str] = {}
+        self._trouble, self._banned = {}, {}  # by source and by job; why, by job
         self._waits, self._said = {}, {}  # since when, by file; what was wrong, by source
 
     def saw(self, peer: str, have: Have, now: float) -> None:
@@ -157,7 +155,8 @@ class Scheduler:
 
     def _may(self, job: Job, now: float) -> bool:
         pauses = [self._trouble[key].until for key in (job, job.source) if key in self._trouble]
-        return job not in self._banned and now >= max(pauses, default=0)
+        tried = job.source in self.peers and job.source in self._trouble and self._streams[job.source] > 0
+        return job not in self._banned and not tried and now >= max(pauses, default=0)
 
     def is_alive(self, node: str, now: float) -> bool:
         """Whether a node was seen lately; a new agent takes all for alive."""

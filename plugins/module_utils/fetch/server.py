@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _POLL_SECONDS, _SENDFILE_BYTES = 5, 8 << 20
 # A part that does not grow for so long is no source: the other side takes another one.
 _IDLE_SECONDS = 60
-_CONNECTIONS, _CONNECTIONS_OF_ONE_NODE = 2048, 64
+_CONNECTIONS, _CONNECTIONS_OF_ONE_NODE = 2048, 160
 _PATH = re.compile(r"/([0-9a-f]{64})/(?:(have)\?since=([0-9a-f.]*)|([0-9]{1,9}))", re.ASCII)
 _RANGE = re.compile(r"bytes=([0-9]{1,18})-", re.ASCII)
 _FREEBIND = {socket.AF_INET: (socket.IPPROTO_IP, 15), socket.AF_INET6: (socket.IPPROTO_IPV6, 78)}

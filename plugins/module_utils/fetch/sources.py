@@ -30,8 +30,7 @@ from .scheduler import Have
 _BUSY, _LONGEST_WAIT_SECONDS = {408, 425, 429, 500, 502, 503, 504}, 300
 # A thread that waits for a socket wakes for so many bytes, or for the last ones.
 _WAKE_BYTES = 1 << 17
-# News of other nodes is taken in bundles.
-_ANSWER_BYTES, _POLL_TIMEOUT_SECONDS, _REST_SECONDS = 1 << 20, 15, 0.1
+_ANSWER_BYTES, _POLL_TIMEOUT_SECONDS, _REST_SECONDS = 1 << 20, 15, 0.1  # a rest: news is taken in bundles
 
 
 class Stream:

@@ -93,6 +93,11 @@ def test_whole_checkpoint_that_an_earlier_run_fetched_changes_nothing(run):
     assert (ended["changed"], lines) == (False, [])
 
 
+def test_bytes_that_came_before_the_first_look_are_a_change_of_the_run_that_began(run):
+    assert run(result("complete"), fetched_before=0)[0]["changed"]
+    assert not run(result("complete"), fetched_before=5)[0]["changed"]
+
+
 def test_failure_of_a_later_look_is_the_answer(run):
     ended, _ = run(result("running"), {"failed": True, "msg": "a named failure"})
     assert ended == {"failed": True, "msg": "a named failure"}

@@ -6,6 +6,7 @@ import getpass
 
 import pytest
 from ansible_collections.sovereign.kimi_k3.plugins.module_utils import checkpoint as checkpoints
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils import filesystem
 from ansible_collections.sovereign.kimi_k3.plugins.modules import checkpoint_facts
 
 from .conftest import SIZE, fetched
@@ -64,3 +65,20 @@ def test_right_file_that_the_user_cannot_read_is_named(make, read, monkeypatch):
     (fault,) = read(verify="quick", headers=True)["faults"]
     assert fault["where"] == "1.safetensors"
     assert fault["value"].endswith("1.safetensors: Permission denied")
+
+
+def test_network_filesystem_is_warned_of_with_its_rate_and_what_follows(manifest, tmp_path, monkeypatch):
+    share = filesystem.Filesystem(str(tmp_path), str(tmp_path), "nfs4", 0, False, "10.0.0.9:/models")
+    monkeypatch.setattr(checkpoint_facts.filesystem, "look", lambda _path: share)
+    monkeypatch.setattr(checkpoint_facts.read_rate, "read_rate", lambda *_arguments: SIZE // 4)
+    rates, words = checkpoint_facts.measured({"path": "/srv/models", "manifest": manifest}, may_write=True)
+    assert rates == {"read_bytes_per_second": SIZE // 4, "load_seconds": 8}
+    assert "/srv/models is on nfs4 (10.0.0.9:/models), read at 0 MB/s" in words
+    assert "takes 8 s at each start" in words
+
+
+def test_rate_that_could_not_be_measured_is_said(manifest, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint_facts.read_rate, "read_rate", lambda *_arguments: None)
+    rates, words = checkpoint_facts.measured({"path": str(tmp_path), "manifest": manifest}, may_write=False)
+    assert rates["load_seconds"] is None
+    assert "could not be measured" in words

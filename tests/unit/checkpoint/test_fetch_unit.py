@@ -21,7 +21,7 @@ def test_leaves_an_agent_alone_that_is_at_work_on_it(make, origin):
     origin.inject({"bytes_per_second": SIZE})
     unit = begun(make())
     process = running_process()
-    unit.start()
+    assert not unit.start()
     assert running_process() == process
 
 
@@ -47,7 +47,7 @@ def test_starts_the_agent_again_when_its_input_changed(make, origin):
     origin.inject({"bytes_per_second": SIZE})
     unit = begun(make())
     process = running_process()
-    unit.start(again=True)
+    assert unit.start(again=True)
     assert running_process() not in (process, "0")
 
 

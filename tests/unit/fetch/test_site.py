@@ -10,6 +10,8 @@ import socket
 import time
 
 import pytest
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch import agent, config
+from ansible_collections.sovereign.kimi_k3.plugins.module_utils.fetch.scheduler import Have
 
 from .conftest import MIB, SHARD, Node
 
@@ -250,3 +252,12 @@ def test_what_reading_back_finds_is_fetched_again_from_a_node(site, origin):
     assert set(two.all_end().values()) == {0}
     assert node.is_whole()
     assert origin.sent() == sent
+
+
+def test_a_node_that_begins_to_ask_is_waited_for_also_when_it_had_failed_or_was_away(site, origin):
+    two = site(2)
+    one = agent.Agent(*config.load(str(two.nodes["node-1"].config)))
+    one._scheduler.seen["node-2"] -= 3600
+    one._scheduler.peers["node-2"] = Have(settled="failed")
+    one.news("", 0.1, "127.0.0.3")
+    assert list(one._scheduler.unsettled(time.monotonic(), 10)) == ["node-2"]
