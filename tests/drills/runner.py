@@ -58,6 +58,7 @@ class Drilled:
         self.site, self.drill, self.logs = site, drill, logs
         self.playbooks: list[Playbook] = []
         self.notes: list[str] = []
+        self.complaints: list[str] = []
         self.started: dict[str, float | None] = {}  # what the agents said before the controller was killed
         self.began = time.monotonic()
         self._waiting, self._open = list(drill.faults), []
@@ -82,21 +83,22 @@ class Drilled:
         while any(playbook.code is None for playbook in self.playbooks) or self._passing():
             self._turn()
             if time.monotonic() > limit:
-                self.note(f"not ended in {RUN_SECONDS} s: killed")
-                for playbook in self.playbooks:
-                    playbook.kill()
+                self.complaints.append(f"run {len(self.playbooks)} of the playbook hung: killed after {RUN_SECONDS} s")
+                self.kill()
                 break
             time.sleep(TURN_SECONDS)
         for fault in self._waiting:
-            self.note(f"never came: {fault}")
+            self.complaints.append(f"{type(fault).__name__} never came: all was over before {fault.at}")
+        self._waiting = []
         for fault, _ in list(self._open):
             if not fault.until or len(self.playbooks) > 1:
                 self._end(fault)
 
-    @property
-    def missed(self) -> list[Fault]:
-        """The faults that never came."""
-        return self._waiting
+    def kill(self) -> None:
+        """End the runs of the playbook that are at work."""
+        for playbook in self.playbooks:
+            if playbook.code is None:
+                playbook.kill()
 
     def _passing(self) -> bool:
         """Whether a fault is open that ends by itself."""
@@ -140,8 +142,11 @@ class Drilled:
 
     def settle(self, nodes: list[str]) -> None:
         """Wait until the agents of these nodes say that they are done, whatever became of the playbook."""
-        limit = time.monotonic() + SETTLE_SECONDS
-        while time.monotonic() < limit and any(self.site.status(node).get("state") != "complete" for node in nodes):
+        limit, left = time.monotonic() + SETTLE_SECONDS, nodes
+        while left := [node for node in left if self.site.status(node).get("state") != "complete"]:
+            if time.monotonic() > limit:
+                self.complaints.append(f"{', '.join(left)}: not complete {SETTLE_SECONDS} s after the playbook ended")
+                break
             time.sleep(TURN_SECONDS)
 
 
@@ -159,20 +164,33 @@ def run_drill(site: DrillSite, drill: Drill, logs: Path) -> Verdict:
     if drill.warm:
         clean_run(site, logs)
     drilled = Drilled(site, drill, logs)
-    seen = site.count_requests()
+    try:
+        wan = _play(drilled, site.count_requests())
+    except RehearsalError as error:
+        wan = 0.0
+        drilled.complaints.append(f"the drill could not be held: {error}")
+    finally:
+        drilled.kill()
+        (logs / f"{drill.name}.txt").write_text("\n".join([*drilled.notes, *drilled.complaints]) + "\n")
+    seconds = time.monotonic() - drilled.began
+    return Verdict(drill.name, seconds, wan, proof.outcome(site, drill), tuple(drilled.complaints))
+
+
+def _play(drilled: Drilled, seen: int) -> float:
+    """Go through a drill, keep what speaks against it; return what left the hub after its first `seen` requests."""
+    site, drill = drilled.site, drilled.drill
     drilled.run()
     failing = {site.nodes[number - 1]: words for number, words in drill.fails.items()}
     if not any(playbook.killed for playbook in drilled.playbooks):
         drilled.settle([node for node in site.nodes if node not in failing])
-    complaints = list(proof.of_run(drilled, failing))
+    drilled.complaints += proof.of_run(drilled, failing)
     if drill.again:
         drilled.run()
-        complaints += proof.of_second_run(drilled)
-        failing = {}
+        drilled.complaints += proof.of_second_run(drilled)
         drilled.settle(site.nodes)
-    seconds, requests = time.monotonic() - drilled.began, site.requests(seen)
+        failing = {}
+    requests = site.requests(seen)
     wan = sum(row["sent"] for row in requests if "/resolve/" in row["path"]) / site.total
-    complaints += proof.of_requests(drilled, requests, wan)
-    complaints += proof.of_files(drilled, failing)
-    (logs / f"{drill.name}.txt").write_text("\n".join([*drilled.notes, *complaints]) + "\n")
-    return Verdict(drill.name, seconds, wan, proof.outcome(site, drill), tuple(complaints))
+    drilled.complaints += proof.of_requests(drilled, requests, wan)
+    drilled.complaints += proof.of_files(drilled, failing)
+    return wan
