@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import shutil
@@ -97,6 +98,13 @@ def agent(run: Run) -> None:
         run.processes.wait(process, LINGER_SECONDS)
 
 
+def installed(agent: Path, folder: Path) -> Path:
+    """Put the agent's code where it can be compiled, as on a node, and return its program."""
+    shutil.copytree(agent.resolve().parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    compileall.compile_dir(folder, quiet=1)
+    return folder / agent.name
+
+
 def agent_command(program: Path, command: str, config: Path, *options: str) -> list:
     """The command line that the unit runs."""
     return [sys.executable, "-I", program, command, "--config", config, *options]
@@ -141,6 +149,7 @@ def hub_client(run: Run) -> None:
         home = run.folder / node.name / "home"
         environment = {"HF_ENDPOINT": run.hub, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
         environment |= {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+        environment |= {"HF_HUB_DISABLE_UPDATE_CHECK": "1"}
         command = [_hub_program(), "download", REPO, "--revision", COMMIT, "--local-dir", run.place(node)]
         run.call(node, command, "hf", environment=environment)
         run.verify(node)
@@ -242,7 +251,7 @@ METHODS = {
 def start_hub(run: Run) -> None:
     """Serve the model on the origin."""
     where = ["--root", run.model.root, "--listen", f"{run.lab.origin.address}:{HUB_PORT}", "--log", hub_log(run)]
-    hub = run.start(run.lab.origin, [sys.executable, PROJECT / "rehearsal/hub.py", *where], "hub")
+    hub = run.start(run.lab.origin, [sys.executable, "-B", PROJECT / "rehearsal/hub.py", *where], "hub")
     wait_for_port(hub, run.lab.origin.address, HUB_PORT)
 
 
