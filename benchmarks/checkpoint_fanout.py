@@ -220,7 +220,7 @@ def run_all(options: argparse.Namespace) -> int:
             rates = (scenario.wan_mbit, scenario.lan_mbit)
             with _emptied(folder / "run"), shaped_lab.lab(scenario.nodes, *rates) as lab:
                 processes = Processes(folder / "run/logs")
-                run = Run(lab, model, folder / "run", processes, agent, options.profile)
+                run = Run(lab, model, folder / "run", processes, agent, options.profile, options.wan_nodes)
                 result = measure(name, scenario, run)
             print(row(result), flush=True)
             report.append({"scenario": asdict(scenario), **asdict(result)})
@@ -229,12 +229,7 @@ def run_all(options: argparse.Namespace) -> int:
                 passed += not held
             if options.json:
                 options.json.write_text(json.dumps(report, indent=1))
-    print(
-        "\nTime ends when every node has proved its bytes. Origin: what its link and, where there is one, the hub's log"
-    )
-    print(
-        "count, the larger. Core-seconds: user and system, of processes on the nodes; those on the origin not counted."
-    )
+    print(LEGEND)
     return passed
 
 
@@ -271,6 +266,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="for model and copies; default .cache")
     parser.add_argument("--agent", type=Path, default=fanout_methods.AGENT, help="another version of the agent")
     parser.add_argument("--profile", type=Path, metavar="FILE", help="where the first node's agent spends its time")
+    parser.add_argument("--wan-nodes", type=int, help="so many nodes alone use the origin, with the agent")
     parser.add_argument("--simulate", action="store_true", help="the agent's scheduler alone, with K3's file sizes")
     parser.add_argument(
         "--uneven", type=float, default=0, help="simulated: 0.5 is from half to one and a half of a share"

@@ -39,6 +39,7 @@ class Run:
     processes: Processes
     agent: Path = AGENT
     profile: Path | None = None
+    wan_nodes: int | None = None
 
     def place(self, host: Host) -> Path:
         """Where a node puts the files."""
@@ -80,9 +81,9 @@ class Run:
 def agent(run: Run) -> None:
     """This project's agent, on all nodes at once."""
     nodes = {node.name: f"{node.address}:{FETCH_PORT}" for node in run.lab.nodes}
-    running = {}
+    running, wan = {}, {"wan_nodes": list(nodes)[: run.wan_nodes]}
     for node in run.lab.nodes:
-        config = write_agent_config(run.folder / node.name, run.model, run.hub, node.name, nodes)
+        config = write_agent_config(run.folder / node.name, run.model, run.hub, node.name, nodes, **wan)
         command = agent_command(run.agent, "fetch", config)
         if run.profile and node is run.lab.nodes[0]:
             command = profiled(command, run.profile)
