@@ -1,8 +1,9 @@
 """What can be made to go wrong on the drills' site. Each kind has a beginning and, where it can be undone, an end.
 
 `at` says when a fault begins: `before` the playbook, at a share of the bytes like `40%`, or so many seconds after the
-first byte, like `12s`. The share is that of the first node in `on`, or of the slowest node. `lasts` is in seconds; a
-fault with `until` lasts until the second run of the playbook prints these words, any other until the first run ended.
+first byte, like `12s`. The share is that of the first node in `on`, or of the slowest node. `lasts` is in seconds;
+without it a fault lasts until the first run of the playbook has ended, or until the second one prints what `until`
+matches.
 """
 
 from __future__ import annotations

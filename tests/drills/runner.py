@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,9 +110,11 @@ class Drilled:
             if self._is_due(fault, present):
                 self._begin_one(fault)
         for fault, end in list(self._open):
-            second = len(self.playbooks) > 1 and fault.until and fault.until in self.playbooks[-1].said
-            if second or (end is not None and time.monotonic() >= end):
+            if self._is_said(fault) or (end is not None and time.monotonic() >= end):
                 self._end(fault)
+
+    def _is_said(self, fault: Fault) -> bool:
+        return bool(fault.until and len(self.playbooks) > 1 and re.search(fault.until, self.playbooks[-1].said))
 
     def _is_due(self, fault: Fault, present: dict[str, int]) -> bool:
         if fault.at.endswith("%"):

@@ -14,6 +14,7 @@ from tests.drills.runner import Drill
 # What a fault may cost beside the checkpoint itself: bytes that were on the way when a connection was given up.
 CLEAN = 1.02
 LOOSE = 1.05
+PROGRESS = r"\d MB \d+ %"
 NAME = re.compile(r"([a-z0-9-]+)(?:@(before|\d+%|\d+(?:\.\d+)?s))?")
 
 
@@ -211,7 +212,7 @@ def _of_runs(_shares: Shares) -> Iterator[Drill]:
     yield Drill(
         name="controller-killed",
         what="ansible-playbook is killed; the next run finds the agents at work",
-        faults=(f.HubSlow(rate=100_000, until="Make the checkpoint whole"), f.ControllerKilled(at="5%")),
+        faults=(f.HubSlow(rate=100_000, until=PROGRESS), f.ControllerKilled(at="5%")),
         again=True,
         checks=("went on",),
         wan=CLEAN,
