@@ -7,6 +7,7 @@ import http.client
 import json
 import subprocess
 import sys
+import time
 
 import huggingface_hub
 import pytest
