@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -26,12 +27,20 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import random_model
-from benchmarks.fanout_methods import AGENT, PROJECT, agent_command, agent_status, profiled, write_agent_config
+from benchmarks.fanout_methods import (
+    AGENT,
+    PROJECT,
+    agent_command,
+    agent_status,
+    installed,
+    profiled,
+    write_agent_config,
+)
 from benchmarks.processes import Failed, Processes, wait_for_port
 from benchmarks.random_model import COMMIT, REPO, Model
-from benchmarks.shaped_lab import LabError, require
+from benchmarks.shaped_lab import LabError, require, undisturbed
 
-FOLDER = PROJECT / ".cache/cpu"
+FOLDER = PROJECT / ".cache"
 ADDRESS, HUB_PORT, RSYNC_PORT, FETCH_PORT = "127.0.0.1", 8741, 8742, 8743
 TOGETHER_BAR, VERIFY_BAR, QUICK_BAR = 1.6, 1.2, 1.0
 QUICK_FILES, QUICK_BYTES = 118, 4096
@@ -265,25 +274,34 @@ def main(arguments: list[str] | None = None) -> int:
     except LabError as error:
         print(f"checkpoint_cpu: {error}", file=sys.stderr)
         return 2
-    model = random_model.make(options.folder / "origin", options.size, SHARDS)
-    bench = Bench(model, options.folder, options.agent, options.runs, None)
-    processes = Processes(options.folder / "logs")
-    print(f"{model.size / 1e9:.2f} GB on {filesystem(options.folder)} at {options.folder}, best of {options.runs}")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    folder = options.folder / "checkpoint_cpu"
+    shutil.rmtree(folder, ignore_errors=True)
+    processes = Processes(folder / "logs")
     try:
-        serve(bench, processes)
-        if not options.profile:
-            return int(measure(bench) > 0)
-        bench.runs, bench.profile = 1, options.profile
-        for what, cost in site_rows(bench):
-            print(f"{what:<42}{cost:>8.2f} (profiled)")
-            print(options.profile.read_text())
-            break
-        return 0
+        return run(options, folder, processes)
     except (Failed, KeyboardInterrupt) as error:
-        print(f"checkpoint_cpu: {error or 'stopped'}", file=sys.stderr)
+        print(f"checkpoint_cpu: {str(error) or 'stopped'}", file=sys.stderr)
         return 2
     finally:
-        processes.end()
+        with undisturbed():
+            processes.end()
+            shutil.rmtree(folder)
+
+
+def run(options: argparse.Namespace, folder: Path, processes: Processes) -> int:
+    """Measure in a folder of its own; return the exit code."""
+    model = random_model.make(folder / "origin", options.size, SHARDS)
+    bench = Bench(model, folder, installed(options.agent, folder / "kimi-k3"), options.runs, None)
+    serve(bench, processes)
+    print(f"{model.size / 1e9:.2f} GB on {filesystem(folder)} at {folder}, best of {options.runs}")
+    if not options.profile:
+        return int(measure(bench) > 0)
+    bench.runs, bench.profile = 1, options.profile
+    what, cost = next(site_rows(bench))
+    print(f"{what}: {cost:.2f} core-seconds per GB with the profile's own\n\n{options.profile.read_text()}")
+    return 0
 
 
 if __name__ == "__main__":

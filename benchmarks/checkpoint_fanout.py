@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """From one origin onto every node: this agent beside other ways, on links of a set rate.
 
-    sudo .venv/bin/python -m benchmarks.checkpoint_fanout                     all of it; half an hour
-    sudo .venv/bin/python -m benchmarks.checkpoint_fanout --nodes 4 --methods agent,chain --wan 50 --lan 100
+    sudo .venv/bin/python -Bm benchmarks.checkpoint_fanout                     all of it; half an hour
+    sudo .venv/bin/python -Bm benchmarks.checkpoint_fanout --nodes 4 --methods agent,chain --wan 50 --lan 100
     .venv/bin/python -m benchmarks.checkpoint_fanout --simulate --nodes 8,64      K3 itself on a model of the links
 
 Builds hosts as network namespaces, with nothing on this machine's own links, and takes them down at the end; what a
@@ -33,7 +33,7 @@ from benchmarks.fanout_methods import METHODS, Run
 from benchmarks.processes import Failed, Processes
 from benchmarks.shaped_lab import Counter, Lab, LabError
 
-FOLDER = Path(__file__).resolve().parents[1] / ".cache/fanout"
+FOLDER = Path(__file__).resolve().parents[1] / ".cache"
 BASE_MBIT, BASE_BYTES, BASE_NODES = 100.0, 201_326_592, 4
 SHARDS = 32
 WAN_BYTES_BAR, CORE_SECONDS_BAR = 1.02, 1.6
@@ -168,6 +168,10 @@ def _core_times() -> tuple[int, int]:
     return ticks[3] + ticks[4], sum(ticks)
 
 
+LEGEND = f"""
+Time ends when every node has proved its bytes. Origin: what its link and, where there is one, the hub's log count, the
+larger. Core-seconds: user and system, of the processes on the nodes; those on the origin are not counted. Where cores
+are more than {BUSY_BAR:.0%} busy, they and not the links may have set the pace: end other work, or lower the rates."""
 HEAD = f"{'method':<24}{'nodes':>6}{'seconds':>9}{'x limit':>9}{'origin xS':>11}{'core-s/GB':>11}  uplinks xS"
 
 
@@ -179,7 +183,7 @@ def row(result: Result) -> str:
     numbers = (
         f"{result.seconds:>9.1f}{result.times_limit:>9.2f}{result.origin:>11.2f}{result.core_seconds_per_gb:>11.2f}"
     )
-    busy = f"  cores {result.busy:.0%} busy: lower the rates" if result.busy > BUSY_BAR else ""
+    busy = f"  (cores {result.busy:.0%} busy)" if result.busy > BUSY_BAR else ""
     return f"{name}{numbers}  {' '.join(f'{uplink:.2f}' for uplink in result.uplinks)}{busy}"
 
 
@@ -207,7 +211,8 @@ def scenarios(options: argparse.Namespace) -> Iterator[Scenario]:
 
 def run_all(options: argparse.Namespace) -> int:
     """Measure and print; return how many bars were passed."""
-    folder, passed, report = options.folder, 0, []
+    folder, passed, report = _own_folder(options), 0, []
+    agent = fanout_methods.installed(options.agent, folder / "kimi-k3")
     for scenario in scenarios(options):
         model = random_model.make(folder / "origin", scenario.size, options.shards)
         print(f"\n{scenario}\n{HEAD}", flush=True)
@@ -215,7 +220,7 @@ def run_all(options: argparse.Namespace) -> int:
             rates = (scenario.wan_mbit, scenario.lan_mbit)
             with _emptied(folder / "run"), shaped_lab.lab(scenario.nodes, *rates) as lab:
                 processes = Processes(folder / "run/logs")
-                run = Run(lab, model, folder / "run", processes, options.agent, options.profile)
+                run = Run(lab, model, folder / "run", processes, agent, options.profile, options.wan_nodes)
                 result = measure(name, scenario, run)
             print(row(result), flush=True)
             report.append({"scenario": asdict(scenario), **asdict(result)})
@@ -224,13 +229,13 @@ def run_all(options: argparse.Namespace) -> int:
                 passed += not held
             if options.json:
                 options.json.write_text(json.dumps(report, indent=1))
-    print(
-        "\nTime ends when every node has proved its bytes. Origin: what its link and, where there is one, the hub's log"
-    )
-    print(
-        "count, the larger. Core-seconds: user and system, of processes on the nodes; those on the origin not counted."
-    )
+    print(LEGEND)
     return passed
+
+
+def _own_folder(options: argparse.Namespace) -> Path:
+    """What this program may empty, in a folder that may hold other things."""
+    return options.folder / "checkpoint_fanout"
 
 
 @contextlib.contextmanager
@@ -258,9 +263,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--shards", type=int, default=SHARDS)
     parser.add_argument("--methods", type=lambda text: text.split(","), default=list(METHODS), help=",".join(METHODS))
     parser.add_argument("--json", type=Path, metavar="FILE", help="all numbers, with a sample of each link per second")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="for the model and the copies")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="for model and copies; default .cache")
     parser.add_argument("--agent", type=Path, default=fanout_methods.AGENT, help="another version of the agent")
     parser.add_argument("--profile", type=Path, metavar="FILE", help="where the first node's agent spends its time")
+    parser.add_argument("--wan-nodes", type=int, help="so many nodes alone use the origin, with the agent")
     parser.add_argument("--simulate", action="store_true", help="the agent's scheduler alone, with K3's file sizes")
     parser.add_argument(
         "--uneven", type=float, default=0, help="simulated: 0.5 is from half to one and a half of a share"
@@ -290,7 +296,7 @@ def main(arguments: list[str] | None = None) -> int:
     ]
     try:
         shaped_lab.require(programs)
-        with shaped_lab.alone(), _emptied(options.folder / "run"):
+        with shaped_lab.alone(), _emptied(_own_folder(options)):
             return int(not options.clean and run_all(options) > 0)
     except LabError as error:
         print(f"checkpoint_fanout: {error}", file=sys.stderr)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import shutil
@@ -38,6 +39,7 @@ class Run:
     processes: Processes
     agent: Path = AGENT
     profile: Path | None = None
+    wan_nodes: int | None = None
 
     def place(self, host: Host) -> Path:
         """Where a node puts the files."""
@@ -79,9 +81,9 @@ class Run:
 def agent(run: Run) -> None:
     """This project's agent, on all nodes at once."""
     nodes = {node.name: f"{node.address}:{FETCH_PORT}" for node in run.lab.nodes}
-    running = {}
+    running, wan = {}, {"wan_nodes": list(nodes)[: run.wan_nodes]}
     for node in run.lab.nodes:
-        config = write_agent_config(run.folder / node.name, run.model, run.hub, node.name, nodes)
+        config = write_agent_config(run.folder / node.name, run.model, run.hub, node.name, nodes, **wan)
         command = agent_command(run.agent, "fetch", config)
         if run.profile and node is run.lab.nodes[0]:
             command = profiled(command, run.profile)
@@ -95,6 +97,13 @@ def agent(run: Run) -> None:
         time.sleep(POLL_SECONDS)
     for process in running.values() if run.profile else ():
         run.processes.wait(process, LINGER_SECONDS)
+
+
+def installed(agent: Path, folder: Path) -> Path:
+    """Put the agent's code where it can be compiled, as on a node, and return its program."""
+    shutil.copytree(agent.resolve().parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    compileall.compile_dir(folder, quiet=1)
+    return folder / agent.name
 
 
 def agent_command(program: Path, command: str, config: Path, *options: str) -> list:
@@ -141,6 +150,7 @@ def hub_client(run: Run) -> None:
         home = run.folder / node.name / "home"
         environment = {"HF_ENDPOINT": run.hub, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
         environment |= {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+        environment |= {"HF_HUB_DISABLE_UPDATE_CHECK": "1"}
         command = [_hub_program(), "download", REPO, "--revision", COMMIT, "--local-dir", run.place(node)]
         run.call(node, command, "hf", environment=environment)
         run.verify(node)
@@ -242,7 +252,7 @@ METHODS = {
 def start_hub(run: Run) -> None:
     """Serve the model on the origin."""
     where = ["--root", run.model.root, "--listen", f"{run.lab.origin.address}:{HUB_PORT}", "--log", hub_log(run)]
-    hub = run.start(run.lab.origin, [sys.executable, PROJECT / "rehearsal/hub.py", *where], "hub")
+    hub = run.start(run.lab.origin, [sys.executable, "-B", PROJECT / "rehearsal/hub.py", *where], "hub")
     wait_for_port(hub, run.lab.origin.address, HUB_PORT)
 
 

@@ -41,7 +41,9 @@ class Processes:
         """Start a process; its errors, and its output unless that goes elsewhere, are kept in a log."""
         with (self._logs / f"{log}.log").open("ab") as file:
             streams = {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": file, **how}
-            known = {**os.environ, **(environment or {})}
+            # A proxy is no way to a host of a lab.
+            known = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+            known |= environment or {}
             with self._lock:
                 process = subprocess.Popen([*map(str, argv)], env=known, process_group=0, **streams)
                 self._running[process.pid] = (process, counted)

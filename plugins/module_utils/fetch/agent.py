@@ -1,10 +1,7 @@
 # Copyright (c) 2026 the sovereign.kimi_k3 authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One run of the agent: asks the scheduler what to do, has it done by threads, and tells the other nodes.
-
-Threads suffice: sockets, disk and hashing all leave the interpreter free for the others.
-"""
+"""One run of the agent: asks the scheduler what to do, has threads do it (they suffice: all of it frees the GIL)."""
 
 from __future__ import annotations
 
@@ -24,14 +21,13 @@ from ..proof.faults import Fault, SourceFault, Stopped, WrongBytes
 from ..proof.manifest import Entry, Manifest
 from ..proof.part import Part
 from ..proof.store import Store, alone
-from .config import Config, place
+from .config import COMPLETE, DISK, FAILED, NO_SPACE, STOPPED, UNUSABLE, Config, place
 from .scheduler import Have, Job, Scheduler
 from .server import Server
 from .sources import Peer, origins
 from .status import STATUS_SECONDS, Status
 from .transfer import receive
 
-COMPLETE, BAD_FILES, UNUSABLE, LOCKED, FAILED, NO_SPACE, DISK, STOPPED = range(8)
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _CPUS = os.cpu_count() or 1
 _REMEDY = "see to the origin, or name another in checkpoint_origins, and run again"

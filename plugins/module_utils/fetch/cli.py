@@ -22,7 +22,7 @@ import sys
 
 from ..proof.faults import AlreadyRunning, ConfigError
 from ..proof.store import Store, verify
-from . import agent, config
+from . import config
 
 
 def main() -> int:
@@ -37,13 +37,15 @@ def main() -> int:
     try:
         settings, manifest = config.load(options.config)
         if options.command == "fetch":
-            return agent.fetch(settings, manifest)
+            from .agent import fetch  # not for an engine that waits for its verification: it knows the network
+
+            return fetch(settings, manifest)
         faults = verify(Store(settings, manifest), options.full)
     except (ConfigError, AlreadyRunning, OSError) as error:
         print(error, file=sys.stderr)
-        return {ConfigError: agent.UNUSABLE, AlreadyRunning: agent.LOCKED}.get(type(error), agent.DISK)
+        return {ConfigError: config.UNUSABLE, AlreadyRunning: config.LOCKED}.get(type(error), config.DISK)
     print(*faults, sep="\n", end="\n" if faults else "")
-    return agent.BAD_FILES if faults else agent.COMPLETE
+    return config.BAD_FILES if faults else config.COMPLETE
 
 
 if __name__ == "__main__":

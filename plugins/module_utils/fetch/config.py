@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 from ..proof.faults import ConfigError
 from ..proof.manifest import Manifest, read_json
 
+COMPLETE, BAD_FILES, UNUSABLE, LOCKED, FAILED, NO_SPACE, DISK, STOPPED = range(8)
+
 
 @dataclass(frozen=True)
 class Config:

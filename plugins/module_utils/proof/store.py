@@ -26,7 +26,8 @@ from typing import Optional, Protocol
 from .faults import AlreadyRunning, Fault
 from .manifest import Entry, Manifest
 
-BLOCK_BYTES = 1 << 20
+# A block stays in a core's own cache until it is hashed; the page cache is given back in larger pieces.
+BLOCK_BYTES, _DROP_BYTES = 1 << 18, 1 << 24
 Step = Optional[Callable[[int], None]]
 _STAMPED = ("st_mode", "st_size", "st_mtime_ns", "st_ctime_ns", "st_ino", "st_dev")
 _REMEDY = "run playbooks/checkpoint.yml: it fetches this file again and keeps the others"
@@ -206,16 +207,19 @@ def hash_file(path: Path, cold: bool = False, step: Step = None) -> str:
 
     `step` is told the size of each block that was read.
     """
-    digest, block, place = hashlib.sha256(), bytearray(BLOCK_BYTES), 0
+    digest, block, place, dropped = hashlib.sha256(), bytearray(BLOCK_BYTES), 0, 0
     with path.open("rb", buffering=0) as file:
         if cold:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         while count := file.readinto(block):
             digest.update(memoryview(block)[:count])
-            os.posix_fadvise(file.fileno(), place, count, os.POSIX_FADV_DONTNEED)
             place += count
+            if place - dropped >= _DROP_BYTES:
+                os.posix_fadvise(file.fileno(), dropped, place - dropped, os.POSIX_FADV_DONTNEED)
+                dropped = place
             if step:
                 step(count)
+        os.posix_fadvise(file.fileno(), dropped, 0, os.POSIX_FADV_DONTNEED)
     return digest.hexdigest()
 
 

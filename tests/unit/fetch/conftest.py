@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -69,8 +70,11 @@ class Node:
         return process.returncode
 
     def fetched(self) -> int:
-        places = [path for base in (self.parts, self.published) for path in base.rglob("*") if path.is_file()]
-        return sum(path.stat().st_size for path in places)
+        size = 0
+        for path in (path for base in (self.parts, self.published) for path in base.rglob("*")):
+            with contextlib.suppress(FileNotFoundError):  # it was published since it was listed
+                size += path.stat().st_size if path.is_file() else 0
+        return size
 
     def status(self) -> dict:
         return status.read(self.state / "status.json")

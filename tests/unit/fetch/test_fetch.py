@@ -43,22 +43,22 @@ def test_nothing_but_the_files_is_left(node):
 def test_killed_run_is_resumed(node, origin):
     origin.inject({"bytes_per_second": 2 * MIB, "times": 2})
     assert node.kill_when_fetched(6 * MIB) == -signal.SIGKILL
-    assert node.run("fetch")[0] == agent.COMPLETE
+    assert node.run("fetch")[0] == config.COMPLETE
     assert node.is_whole()
     assert origin.sent() < node.manifest.bytes + 2 * MIB
 
 
 def test_stopped_run_says_so_and_is_resumed(node, origin):
     origin.inject({"bytes_per_second": 2 * MIB, "times": 2})
-    assert node.kill_when_fetched(3 * MIB, signal.SIGTERM) == agent.STOPPED
+    assert node.kill_when_fetched(3 * MIB, signal.SIGTERM) == config.STOPPED
     assert node.status()["state"] == "stopped"
-    assert node.run("fetch")[0] == agent.COMPLETE
+    assert node.run("fetch")[0] == config.COMPLETE
     assert origin.sent() < node.manifest.bytes + 2 * MIB
 
 
 def test_a_silent_origin_does_not_hold_up_the_stop(node, origin):
     origin.inject({"stall_after": MIB})
-    assert node.kill_when_fetched(2 * MIB, signal.SIGTERM) == agent.STOPPED
+    assert node.kill_when_fetched(2 * MIB, signal.SIGTERM) == config.STOPPED
 
 
 MENDED = {
@@ -78,7 +78,7 @@ def test_mends(node, origin, name):
     node.configure(stall_seconds=0.5)
     origin.inject(MENDED[name], *([{"redirect": True}] if "signed" in name else []))
     code, output = node.run("fetch")
-    assert code == agent.COMPLETE, output
+    assert code == config.COMPLETE, output
     assert node.is_whole()
 
 
@@ -97,7 +97,7 @@ def test_waits_as_long_as_the_origin_asks(node, origin):
 
 def test_takes_the_next_origin_when_one_is_gone(node, origin):
     node.configure(origins=[hub("http://127.0.0.1:9"), hub(origin.url)])
-    assert node.run("fetch")[0] == agent.COMPLETE
+    assert node.run("fetch")[0] == config.COMPLETE
 
 
 NAMED = {
@@ -113,7 +113,7 @@ def test_names_the_file_that_cannot_be_had_and_fetches_the_others(node, origin, 
     fault, found, requests = NAMED[name]
     origin.inject(fault)
     code, output = node.run("fetch")
-    assert code == agent.FAILED
+    assert code == config.FAILED
     assert f"{SHARD}: expected" in output
     (row,) = node.status()["faults"]
     assert row["file"] == SHARD
@@ -125,7 +125,7 @@ def test_names_the_file_that_cannot_be_had_and_fetches_the_others(node, origin, 
 def test_gives_up_on_a_dead_origin_at_once_for_all_files(node):
     node.configure(origins=[hub("http://127.0.0.1:9")], patience_seconds=2)
     code, output = node.run("fetch")
-    assert code == agent.FAILED
+    assert code == config.FAILED
     assert "http://127.0.0.1:9 cannot be reached: Connection refused" in output
     assert len(node.status()["faults"]) <= 2
 
@@ -133,9 +133,9 @@ def test_gives_up_on_a_dead_origin_at_once_for_all_files(node):
 def test_out_of_space_keeps_what_is_there(node, origin):
     limit = 3 * MIB
     code, _ = node.run("fetch", preexec_fn=lambda: _limit_file_size(limit))
-    assert code == agent.NO_SPACE
+    assert code == config.NO_SPACE
     assert "free space" in node.status()["faults"][0]["remedy"]
-    assert node.run("fetch")[0] == agent.COMPLETE
+    assert node.run("fetch")[0] == config.COMPLETE
     assert f"bytes={limit}-" in [line["range"] for line in origin.requests()]
 
 
@@ -152,7 +152,7 @@ def test_second_run_at_once_says_who_is_at_work(node, origin):
     code, output = node.run("fetch")
     first.kill()
     first.communicate()
-    assert code == agent.LOCKED
+    assert code == config.LOCKED
     assert f"process {first.pid} fetches {node.published}" in output
 
 
@@ -177,7 +177,7 @@ def test_reports_unknown_files_and_leaves_them(node):
 def test_adopts_files_that_are_there_already(node, origin):
     node.published.mkdir(parents=True)
     (node.published / SHARD).write_bytes((origin.files / SHARD).read_bytes())
-    assert node.run("fetch")[0] == agent.COMPLETE
+    assert node.run("fetch")[0] == config.COMPLETE
     assert not origin.requests(SHARD)
 
 
@@ -185,7 +185,7 @@ def test_replaces_a_damaged_file_alone(node, origin):
     node.run("fetch")
     node.flip(SHARD)
     asked = len(origin.requests())
-    assert node.run("fetch")[0] == agent.COMPLETE
+    assert node.run("fetch")[0] == config.COMPLETE
     assert node.is_whole()
     assert len(origin.requests()) == asked + 1
 
@@ -203,7 +203,7 @@ def test_damaged_part_is_fetched_again(node, origin):
     part = node.parts / f"{SHARD}.part"
     part.parent.mkdir(parents=True)
     part.write_bytes(bytes(2 * MIB))
-    assert node.run("fetch")[0] == agent.COMPLETE
+    assert node.run("fetch")[0] == config.COMPLETE
     assert node.is_whole()
 
 
@@ -250,13 +250,13 @@ def test_status_shows_progress_while_it_runs(node, origin):
 def test_unusable_configuration(node):
     node.config.write_text("{}")
     code, output = node.run("fetch")
-    assert (code, output.startswith("not a configuration")) == (agent.UNUSABLE, True)
+    assert (code, output.startswith("not a configuration")) == (config.UNUSABLE, True)
 
 
 def test_unusable_manifest(node):
     (node.state / "manifest.json").write_text('{"repo": "a/b", "commit": "main", "files": []}')
     code, output = node.run("fetch")
-    assert code == agent.UNUSABLE
+    assert code == config.UNUSABLE
     assert "commit 'main': must be 40 hexadecimal digits; no files" in output
 
 
@@ -286,7 +286,7 @@ def test_quick_verification_names(node, name):
     node.run("fetch")
     damage(node)
     code, output = node.run("verify", "--quick")
-    assert code == agent.BAD_FILES
+    assert code == config.BAD_FILES
     (line,) = output.splitlines()
     assert line.startswith(f"{SHARD}: expected {6 * MIB + 2} bytes")
     assert found in line
@@ -303,9 +303,9 @@ def test_full_verification_finds_what_a_stamp_hides_and_the_next_fetch_mends_it(
     node.run("fetch")
     node.flip(SHARD)
     node.forge_stamp(SHARD)
-    assert node.run("verify", "--quick")[0] == agent.COMPLETE
-    assert node.run("verify", "--full")[0] == agent.BAD_FILES
-    assert node.run("fetch")[0] == agent.COMPLETE
+    assert node.run("verify", "--quick")[0] == config.COMPLETE
+    assert node.run("verify", "--full")[0] == config.BAD_FILES
+    assert node.run("fetch")[0] == config.COMPLETE
     assert node.is_whole()
 
 
@@ -320,7 +320,7 @@ def test_touched_but_right_file_gets_a_new_stamp(node, monkeypatch):
 def test_a_fault_of_its_own_ends_it_and_is_said(node, monkeypatch):
     monkeypatch.setattr(agent, "receive", lambda *_: 1 / 0)
     monkeypatch.setattr(agent.signal, "signal", lambda *_: None)
-    assert agent.fetch(*config.load(str(node.config))) == agent.FAILED
+    assert agent.fetch(*config.load(str(node.config))) == config.FAILED
     assert node.status()["state"] == "failed"
     assert "division by zero" in node.status()["faults"][0]["found"]
 

@@ -7,6 +7,7 @@ import http.client
 import json
 import subprocess
 import sys
+import time
 
 import huggingface_hub
 import pytest
@@ -154,6 +155,7 @@ def test_what_was_under_way_when_it_was_stopped_is_logged(tmp_path):
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
             connection.request("GET", f"/{REPO}/resolve/{COMMIT}/{SHARD}")
             connection.getresponse().read(70_000)
+            time.sleep(0.5)  # a byte is counted a moment after it was sent
             server.terminate()
             server.wait(10)
     (line,) = map(json.loads, log.read_text().splitlines())
